@@ -1,0 +1,2 @@
+//! Stub, filled next.
+fn main() {}
