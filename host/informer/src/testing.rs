@@ -1,0 +1,14 @@
+//! Small objects for this crate's own tests.
+
+use std::sync::Arc;
+
+use crate::object::{Ingest, Object};
+
+/// An object whose key is written `namespace/name` (or `name`).
+pub(crate) fn object(key: &str, uid: &str, resource_version: &str) -> Arc<Object> {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    let text = format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"{namespace}","uid":"{uid}","resourceVersion":"{resource_version}"}}}}"#
+    );
+    Object::parse(&text, None, Ingest::default()).expect("a well-formed object")
+}
