@@ -1,2 +1,70 @@
-//! Stub, filled next.
-fn main() {}
+//! `cargo xtask`: the one entry for building what cargo alone does not build, for contributors and CI.
+//!
+//! Invariant: it depends on a handful of small crates, so that it compiles in seconds; what is large (the
+//! bindings generator) is a crate of its own, compiled when asked for. A subcommand is one module with one
+//! public function; `main` only chooses.
+
+mod bindings;
+mod c_guest;
+mod fixtures;
+mod guest_tests;
+mod output;
+mod plugins;
+mod rust_guest;
+mod tools;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+Builds Hark's WebAssembly guests. What is missing (a Wasm target, clang) is installed where that is
+possible, else the error says what to install.
+
+Usage: cargo xtask COMMAND [ARGUMENT…]
+
+  plugins [NAME…]      Build the example plugins (all, or those named) into target/plugins/NAME.wasm
+  fixtures [NAME…]     Build the guests that the tests use into target/guests/NAME.wasm
+  guest-tests          Run the native tests of the Rust SDK, of the plugins, and of the C SDK
+  bindings [--check]   Regenerate the committed bindings from wit/; with --check only compare them
+
+Environment:
+  HARK_GUEST_RUST      rustup or debian: which Rust toolchain builds guests (default: what is there)
+  XDG_CACHE_HOME       Rust guests are compiled in $XDG_CACHE_HOME/hark (default: ~/.cache/hark)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let (command, rest) = match arguments {
+        [] => return help(),
+        [command, rest @ ..] => (command.as_str(), rest),
+    };
+    if command == "help" || arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        return help();
+    }
+    match command {
+        "plugins" => plugins::run(rest),
+        "fixtures" => fixtures::run(rest),
+        "guest-tests" => guest_tests::run(rest),
+        "bindings" => bindings::run(rest),
+        unknown => bail!(
+            "unknown command `{unknown}`; the commands are plugins, fixtures, guest-tests, bindings (see --help)"
+        ),
+    }
+}
+
+fn help() -> Result<()> {
+    std::io::stdout().write_all(HELP.as_bytes())?;
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Between the generated bindings and a [`Plugin`]: makes the plugin's value, converts what goes in and out.
+//! Reached through [`export!`](crate::export) only. Invariant: the value is made once per instance, before its
+//! first event, and is never borrowed twice, since the host does not re-enter.
+
+use std::cell::RefCell;
+
+use crate::bindings::exports::hark::plugin::handler as wit;
+use crate::bindings::hark::plugin::plugin_types::RetryRequest;
+use crate::{Added, DeleteReason, Deleted, Description, Failure, Outcome, Plugin, Subscription, Target, Updated};
+
+/// Where the one value of a plugin lives. `export!` puts it into a thread-local of the author's crate, which
+/// a generic static could not be.
+#[derive(Debug)]
+pub struct Slot<P>(RefCell<Option<P>>);
+
+impl<P: Plugin> Slot<P> {
+    /// A slot without a value yet.
+    #[expect(clippy::new_without_default, reason = "only ever made by `export!`, in a const")]
+    pub const fn new() -> Self {
+        Self(RefCell::new(None))
+    }
+
+    /// Runs a handler on the value, which is made first if there is none.
+    pub fn with(&self, handle: impl FnOnce(&mut P) -> Outcome) -> Outcome {
+        let mut slot = self.0.borrow_mut();
+        match &mut *slot {
+            Some(plugin) => handle(plugin),
+            empty => handle(empty.insert(P::start()?)),
+        }
+    }
+}
+
+/// The type that `export!` makes in the author's crate: names the plugin, and finds its value.
+pub trait Exported {
+    /// The author's type.
+    type Plugin: Plugin;
+
+    /// Runs a handler on the plugin's value.
+    fn with(handle: impl FnOnce(&mut Self::Plugin) -> Outcome) -> Outcome;
+}
+
+impl<E: Exported> wit::Guest for E {
+    fn describe() -> Result<wit::Description, String> {
+        crate::log::catch_panics();
+        E::Plugin::describe().map(Into::into).map_err(|error| error.to_string())
+    }
+
+    fn on_add(
+        subscription: u32,
+        target: wit::ObjectReference,
+        object: String,
+        initial: bool,
+    ) -> Result<(), wit::Failure> {
+        let event = Added { subscription, target: target.into(), object, initial };
+        handle::<E>(|plugin| plugin.on_add(event))
+    }
+
+    fn on_update(
+        subscription: u32,
+        target: wit::ObjectReference,
+        old_object: String,
+        object: String,
+        resync: bool,
+    ) -> Result<(), wit::Failure> {
+        let event = Updated { subscription, target: target.into(), old_object, object, resync };
+        handle::<E>(|plugin| plugin.on_update(event))
+    }
+
+    fn on_delete(
+        subscription: u32,
+        target: wit::ObjectReference,
+        object: String,
+        reason: wit::DeleteReason,
+    ) -> Result<(), wit::Failure> {
+        let event = Deleted { subscription, target: target.into(), object, reason: reason.into() };
+        handle::<E>(|plugin| plugin.on_delete(event))
+    }
+}
+
+fn handle<E: Exported>(handler: impl FnOnce(&mut E::Plugin) -> Outcome) -> Result<(), wit::Failure> {
+    crate::log::catch_panics();
+    E::with(handler).map_err(Into::into)
+}
+
+impl From<Description> for wit::Description {
+    fn from(description: Description) -> Self {
+        let Description { name, version, subscriptions, extra } = description;
+        Self { name, version, subscriptions: subscriptions.into_iter().map(Into::into).collect(), extra }
+    }
+}
+
+impl From<Subscription> for crate::bindings::hark::plugin::plugin_types::Subscription {
+    fn from(subscription: Subscription) -> Self {
+        Self {
+            name: subscription.name,
+            api_version: subscription.api_version,
+            kind: subscription.kind,
+            namespaces: subscription.namespaces,
+            label_selector: subscription.label_selector,
+            field_selector: subscription.field_selector,
+            resync_seconds: subscription.resync_seconds,
+            extra: subscription.extra,
+        }
+    }
+}
+
+impl From<wit::ObjectReference> for Target {
+    fn from(target: wit::ObjectReference) -> Self {
+        let wit::ObjectReference { namespace, name, uid, resource_version } = target;
+        Self { namespace, name, uid, resource_version }
+    }
+}
+
+impl From<wit::DeleteReason> for DeleteReason {
+    fn from(reason: wit::DeleteReason) -> Self {
+        match reason {
+            wit::DeleteReason::Deleted => Self::Deleted,
+            wit::DeleteReason::Unknown => Self::Unknown,
+            wit::DeleteReason::Filtered => Self::Filtered,
+            wit::DeleteReason::NamespaceLeft => Self::NamespaceLeft,
+            wit::DeleteReason::Other => Self::Other,
+        }
+    }
+}
+
+impl From<Failure> for wit::Failure {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Retry { message, after } => {
+                // 0 would mean "the host's own back-off", so a wait that was asked for is at least 1 ms.
+                let wait = |after: std::time::Duration| {
+                    u32::try_from(after.as_millis()).unwrap_or(u32::MAX).max(1)
+                };
+                Self::Retry(RetryRequest { message, after_ms: after.map_or(0, wait) })
+            }
+            Failure::Permanent { message } => Self::Permanent(message),
+        }
+    }
+}

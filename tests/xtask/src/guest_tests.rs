@@ -1,0 +1,45 @@
+//! `cargo xtask guest-tests`: what can be tested of the guest side without Wasm. Used by contributors and by
+//! the whole test run. Invariant: needs no Wasm toolchain, only cargo and a C compiler.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::c_guest;
+use crate::output;
+use crate::tools;
+
+/// Runs the tests of the guests' workspace (the Rust SDK and the plugins), then those of the C SDK.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    if let Some(argument) = arguments.first() {
+        bail!("unexpected argument `{argument}`; usage: cargo xtask guest-tests");
+    }
+    output::step("testing the Rust SDK and the plugins", rust)?;
+    output::step("testing the C SDK", c)
+}
+
+fn rust() -> Result<()> {
+    let manifest = output::root().join("plugins/Cargo.toml");
+    tools::run(Command::new("cargo").args(["test", "--quiet", "--workspace", "--manifest-path"]).arg(manifest))
+}
+
+/// Compiles and runs `guest-sdk/c/tests/json_test.c` with the sanitizers, as far as the compiler has them.
+fn c() -> Result<()> {
+    let compiler = tools::find(&["cc", "clang", "gcc"]).context("no C compiler (cc, clang or gcc) in PATH")?;
+    let sdk = c_guest::sdk_folder();
+    let folder = output::target().join("guests-build");
+    fs::create_dir_all(&folder)?;
+    let program = folder.join("json_test");
+    let compile = |sanitize: &[&str]| {
+        let mut command = Command::new(&compiler);
+        command.args(["-std=c11", "-g", "-Wall", "-Wextra", "-Werror"]).args(sanitize).arg("-I").arg(&sdk);
+        command.arg(sdk.join("tests/json_test.c")).arg(sdk.join("hark_json.c")).arg("-o").arg(&program);
+        tools::capture(&mut command)
+    };
+    compile(&["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]).or_else(|error| {
+        eprintln!("without sanitizers, since: {error:#}");
+        compile(&[])
+    })?;
+    tools::run(&mut Command::new(&program))
+}
