@@ -1,0 +1,322 @@
+//! The way to the API server: configuration, discovery, and requests whose bodies are streamed.
+//!
+//! The only module that knows `kube`, which it uses for configuration, credentials, TLS and sending; requests
+//! are built by hand. Invariant: nothing here retries, so that every refusal reaches the reflector, and
+//! nothing waits for ever: connecting, the head of an answer and silence within its body each have a limit.
+
+mod config;
+mod discovery;
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::{Bytes, BytesMut};
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt as _};
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, RETRY_AFTER, USER_AGENT};
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use tokio::time::timeout;
+
+pub use self::config::{ClientError, ClientOptions};
+use crate::resource::{Resource, group_version_path};
+use crate::status::{ApiError, Status, printable};
+
+/// What the client calls itself.
+const AGENT: &str = concat!("hark/", env!("CARGO_PKG_VERSION"));
+
+/// Most of a refusal's body that is read.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+
+/// How long the client waits for what. The defaults leave the API server's own limits (60 s for a request)
+/// time to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// For the head of an answer, connecting included.
+    pub response: Duration,
+    /// For the next bytes of a list or a discovery document.
+    pub body_idle: Duration,
+    /// For the next bytes of a watch, beyond its `timeoutSeconds`: a connection that is dead at the other end
+    /// says nothing, while a live server ends the watch (rule of section 1.10, pitfall #65012).
+    pub watch_slack: Duration,
+}
+
+impl Default for ClientLimits {
+    fn default() -> Self {
+        Self {
+            response: Duration::from_secs(75),
+            body_idle: Duration::from_secs(60),
+            watch_slack: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The chunks of an answer's body, as they come.
+pub type ByteStream = BoxStream<'static, Result<Bytes, ApiError>>;
+
+/// A client of one API server. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Replaced when credentials that came with an expiry run out.
+    transport: RwLock<kube::Client>,
+    /// How to make `transport` again.
+    options: Option<ClientOptions>,
+    server: String,
+    limits: ClientLimits,
+}
+
+impl Client {
+    /// A client as a kubeconfig file or the pod's service account says; see [`ClientOptions`]. Sends nothing.
+    ///
+    /// # Errors
+    /// [`ClientError`] naming the file and the context if there is no usable configuration.
+    pub async fn from_options(options: ClientOptions) -> Result<Self, ClientError> {
+        Self::with_limits(options, ClientLimits::default()).await
+    }
+
+    /// As [`Client::from_options`], with other limits.
+    ///
+    /// # Errors
+    /// As [`Client::from_options`].
+    pub async fn with_limits(options: ClientOptions, limits: ClientLimits) -> Result<Self, ClientError> {
+        let (transport, server) = options.connect().await?;
+        Ok(Self::assemble(transport, Some(options), server, limits))
+    }
+
+    /// A client with a transport made elsewhere, which must have its own retries off (`default_retry`).
+    pub fn from_kube(transport: kube::Client, limits: ClientLimits) -> Self {
+        Self::assemble(transport, None, String::from("the API server"), limits)
+    }
+
+    /// A client of the server at `url`, without credentials unless the URL's server needs none.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the URL is not one.
+    pub fn from_url(url: &str, limits: ClientLimits) -> Result<Self, ClientError> {
+        let transport = config::plain(url)?;
+        Ok(Self::assemble(transport, None, url.to_owned(), limits))
+    }
+
+    fn assemble(
+        transport: kube::Client,
+        options: Option<ClientOptions>,
+        server: String,
+        limits: ClientLimits,
+    ) -> Self {
+        Self { shared: Arc::new(Shared { transport: RwLock::new(transport), options, server, limits }) }
+    }
+
+    /// Where the API server is, for people.
+    pub fn server(&self) -> &str {
+        &self.shared.server
+    }
+
+    /// The transport below, for requests that are not lists or watches.
+    ///
+    /// # Errors
+    /// [`ApiError::Credentials`] if credentials ran out and could not be made anew.
+    pub async fn kube(&self) -> Result<kube::Client, ApiError> {
+        let current = self.shared.transport.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(options) = self.shared.options.as_ref().filter(|_| has_expired(&current)) else {
+            return Ok(current);
+        };
+        let (fresh, _) =
+            options.connect().await.map_err(|error| ApiError::Credentials(printable(&error.to_string())))?;
+        *self.shared.transport.write().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
+        Ok(fresh)
+    }
+
+    /// Asks discovery what `api_version` and an exact kind, or else a plural name, stand for.
+    ///
+    /// # Errors
+    /// [`ApiError::Absent`] if the API server does not know it, or does not let it be listed and watched;
+    /// any other if the question was not answered.
+    pub async fn resolve(&self, api_version: &str, kind_or_plural: &str) -> Result<Resource, ApiError> {
+        let (group, version) = discovery::split_api_version(api_version)?;
+        match self.get(&group_version_path(group, version)).await {
+            Ok(body) => discovery::find(&body, group, version, kind_or_plural),
+            Err(ApiError::Status(status)) if status.is_not_found() => {
+                Err(ApiError::Absent(format!("the API server does not serve {api_version}")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// GETs a path with its query and reads the whole body.
+    ///
+    /// # Errors
+    /// [`ApiError`]; a refusal is a [`Status`].
+    pub async fn get(&self, path_and_query: &str) -> Result<Bytes, ApiError> {
+        let body = self.send(path_and_query).await?;
+        self.collect(body, usize::MAX).await
+    }
+
+    /// GETs a path with its query and gives the body as it comes; silence of `idle` plus the limits' slack is
+    /// an error.
+    ///
+    /// # Errors
+    /// [`ApiError`]; a refusal is a [`Status`].
+    pub async fn get_stream(&self, path_and_query: &str, idle: Duration) -> Result<ByteStream, ApiError> {
+        let body = self.send(path_and_query).await?;
+        Ok(self.chunks(body, idle + self.shared.limits.watch_slack).boxed())
+    }
+
+    /// Sends and reads the head of the answer; a refusal's body too.
+    async fn send(&self, path_and_query: &str) -> Result<Body, ApiError> {
+        let request = Request::get(path_and_query)
+            .header(ACCEPT, "application/json")
+            .header(ACCEPT_ENCODING, "identity")
+            .header(USER_AGENT, AGENT)
+            .body(Body::empty())
+            .map_err(|error| ApiError::Decode(format!("not a request path: {error}")))?;
+        let transport = self.kube().await?;
+        let response = timeout(self.shared.limits.response, transport.send(request))
+            .await
+            .map_err(|_| self.unreachable(&format!("no answer within {:?}", self.shared.limits.response)))?
+            .map_err(|error| self.transport_error(&error))?;
+        if response.status().is_success() {
+            Ok(response.into_body())
+        } else {
+            Err(self.refusal(response).await)
+        }
+    }
+
+    async fn refusal(&self, response: Response<Body>) -> ApiError {
+        let code = response.status().as_u16();
+        let retry_after = retry_after(response.headers());
+        let body = self.collect(response.into_body(), MAX_ERROR_BODY).await.unwrap_or_default();
+        ApiError::Status(Status::from_response(code, retry_after, &body))
+    }
+
+    /// The body up to `limit` bytes; the rest is left unread.
+    async fn collect(&self, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+        let mut chunks = std::pin::pin!(self.chunks(body, self.shared.limits.body_idle));
+        let mut whole = BytesMut::new();
+        while let Some(chunk) = chunks.next().await {
+            whole.extend_from_slice(&chunk?);
+            if whole.len() >= limit {
+                whole.truncate(limit);
+                break;
+            }
+        }
+        Ok(whole.freeze())
+    }
+
+    fn chunks(
+        &self,
+        body: Body,
+        idle: Duration,
+    ) -> impl Stream<Item = Result<Bytes, ApiError>> + Send + use<> {
+        let client = self.clone();
+        stream::try_unfold(body.into_data_stream(), move |mut chunks| {
+            let client = client.clone();
+            async move {
+                match timeout(idle, chunks.next()).await {
+                    Ok(Some(Ok(chunk))) => Ok(Some((chunk, chunks))),
+                    Ok(Some(Err(error))) => Err(client.transport_error(&error)),
+                    Ok(None) => Ok(None),
+                    Err(_) => Err(client.unreachable(&format!("silent for {idle:?}"))),
+                }
+            }
+        })
+    }
+
+    fn transport_error(&self, error: &kube::Error) -> ApiError {
+        let chain = Chain(Some(error));
+        let text = printable(&chain.to_string());
+        let mut sources = std::iter::successors(Some(error as &dyn StdError), |&error| error.source());
+        if sources.any(|source| source.is::<kube::client::AuthError>()) {
+            ApiError::Credentials(text)
+        } else {
+            self.unreachable(&text)
+        }
+    }
+
+    fn unreachable(&self, what: &str) -> ApiError {
+        ApiError::Unreachable(format!("{}: {what}", self.shared.server))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("server", &self.shared.server).finish_non_exhaustive()
+    }
+}
+
+/// Whether credentials made by an exec plugin with an expiry have run out.
+fn has_expired(transport: &kube::Client) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    transport
+        .valid_until()
+        .as_ref()
+        .is_some_and(|until| u64::try_from(until.as_second()).unwrap_or_default() <= now + 10)
+}
+
+/// `Retry-After` in seconds; the other form, a date, is not used by API servers.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// An error with everything below it, each layer once. Layers that only say "there is an error" are left out.
+struct Chain<'a>(Option<&'a dyn StdError>);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layers: Vec<String> =
+            std::iter::successors(self.0, |&error| error.source()).map(ToString::to_string).collect();
+        let mut written = "";
+        for (index, layer) in layers.iter().enumerate() {
+            let is_last = index + 1 == layers.len();
+            let repeats_the_next = layers.get(index + 1).is_some_and(|next| layer.contains(next.as_str()));
+            let says_nothing = layer.starts_with("client error");
+            if is_last || !(repeats_the_next || says_nothing) {
+                write!(f, "{written}{layer}")?;
+                written = ": ";
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn retry_after_is_read_in_seconds_only() {
+        for (value, want) in [
+            ("1", Some(1)),
+            (" 30 ", Some(30)),
+            ("Wed, 21 Oct 2015 07:28:00 GMT", None),
+            ("-1", None),
+            ("1.5", None),
+        ] {
+            let headers =
+                HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_str(value).expect("a header"))]);
+            assert_eq!(retry_after(&headers), want.map(Duration::from_secs), "{value}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Layer(&'static str, #[source] Option<Box<Layer>>);
+
+    #[test]
+    fn an_error_is_told_with_each_cause_once() {
+        let root = Layer("Connection refused (os error 111)", None);
+        let connect = Layer("tcp connect error", Some(Box::new(root)));
+        let client = Layer("client error (Connect)", Some(Box::new(connect)));
+        let service = Layer("ServiceError: client error (Connect)", Some(Box::new(client)));
+        assert_eq!(Chain(Some(&service)).to_string(), "tcp connect error: Connection refused (os error 111)");
+    }
+}

@@ -1,0 +1,179 @@
+//! Where the API server is and who we are there: kubeconfig files and the pod's service account.
+//!
+//! Used by [`Client`](super::Client). Invariant: an error names the file and the context that it is about.
+
+use std::error::Error as StdError;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+
+/// For the TCP and TLS handshakes.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Which cluster, as which user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// This file. None: the files in `$KUBECONFIG`, else `~/.kube/config`, else the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// This context of it. None: its current one.
+    pub context: Option<String>,
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The file cannot be read, or is not a kubeconfig.
+    #[error("kubeconfig {file}: {source}")]
+    Kubeconfig {
+        /// The file, or the files.
+        file: String,
+        /// What is wrong.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The file has no such context.
+    #[error("kubeconfig {file} has no context `{context}`; it has: {known}")]
+    NoContext {
+        /// The file, or the files.
+        file: String,
+        /// The one asked for.
+        context: String,
+        /// The ones there are.
+        known: String,
+    },
+    /// No context was asked for, and the file prefers none.
+    #[error("kubeconfig {file} sets no current context; choose one of: {known}")]
+    NoCurrentContext {
+        /// The file, or the files.
+        file: String,
+        /// The ones there are.
+        known: String,
+    },
+    /// The context is there, but what it says cannot be used.
+    #[error("kubeconfig {file}, context `{context}`: {source}")]
+    Context {
+        /// The file, or the files.
+        file: String,
+        /// The context.
+        context: String,
+        /// What is wrong.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// A context was asked for, but there is no kubeconfig at all.
+    #[error(
+        "context `{context}`: there is no kubeconfig ($KUBECONFIG is not set, and {file} does not exist)"
+    )]
+    NoKubeconfig {
+        /// The context.
+        context: String,
+        /// Where one would be.
+        file: String,
+    },
+    /// Neither a kubeconfig nor a service account.
+    #[error("no kubeconfig ($KUBECONFIG is not set, and {file} does not exist), and not in a pod: {source}")]
+    Nowhere {
+        /// Where a kubeconfig would be.
+        file: String,
+        /// Why the service account does not serve.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The address is not one.
+    #[error("API server `{url}`: {source}")]
+    Url {
+        /// The address.
+        url: String,
+        /// What is wrong.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+}
+
+impl ClientOptions {
+    /// A transport and the server's address.
+    pub(super) async fn connect(&self) -> Result<(kube::Client, String), ClientError> {
+        match self.kubeconfig()? {
+            Some((file, kubeconfig)) => self.from_kubeconfig(file, kubeconfig).await,
+            None => self.from_service_account(),
+        }
+    }
+
+    /// The kubeconfig and what to call it. None: there is none, and none was asked for.
+    fn kubeconfig(&self) -> Result<Option<(String, Kubeconfig)>, ClientError> {
+        let unreadable = |file: &str, source| ClientError::Kubeconfig { file: file.to_owned(), source };
+        if let Some(path) = &self.kubeconfig {
+            let file = path.display().to_string();
+            let read = Kubeconfig::read_from(path).map_err(|error| unreadable(&file, error.into()))?;
+            return Ok(Some((file, read)));
+        }
+        if let Some(files) = std::env::var("KUBECONFIG").ok().filter(|files| !files.is_empty()) {
+            let read = Kubeconfig::from_env().map_err(|error| unreadable(&files, error.into()))?;
+            if let Some(read) = read {
+                return Ok(Some((files, read)));
+            }
+        }
+        let Some(path) = home_kubeconfig().filter(|path| path.exists()) else { return Ok(None) };
+        let file = path.display().to_string();
+        let read = Kubeconfig::read_from(&path).map_err(|error| unreadable(&file, error.into()))?;
+        Ok(Some((file, read)))
+    }
+
+    async fn from_kubeconfig(
+        &self,
+        file: String,
+        kubeconfig: Kubeconfig,
+    ) -> Result<(kube::Client, String), ClientError> {
+        let known = || kubeconfig.contexts.iter().map(|named| named.name.clone()).collect::<Vec<_>>();
+        let chosen =
+            self.context.as_ref().or(kubeconfig.current_context.as_ref()).filter(|name| !name.is_empty());
+        let Some(context) = chosen.cloned() else {
+            return Err(ClientError::NoCurrentContext { file, known: or_nothing(&known()) });
+        };
+        if !known().contains(&context) {
+            return Err(ClientError::NoContext { file, context, known: or_nothing(&known()) });
+        }
+        let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
+        let unusable = |source| ClientError::Context { file: file.clone(), context: context.clone(), source };
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|error| unusable(error.into()))?;
+        build(config).map_err(|error| unusable(error.into()))
+    }
+
+    fn from_service_account(&self) -> Result<(kube::Client, String), ClientError> {
+        let file =
+            home_kubeconfig().map_or_else(|| "~/.kube/config".into(), |path| path.display().to_string());
+        if let Some(context) = self.context.clone() {
+            return Err(ClientError::NoKubeconfig { context, file });
+        }
+        let nowhere = |source| ClientError::Nowhere { file: file.clone(), source };
+        let config = Config::incluster().map_err(|error| nowhere(error.into()))?;
+        build(config).map_err(|error| nowhere(error.into()))
+    }
+}
+
+/// A transport to an address, with no credentials.
+pub(super) fn plain(url: &str) -> Result<kube::Client, ClientError> {
+    let bad = |source| ClientError::Url { url: url.to_owned(), source };
+    let address: http::Uri = url.parse().map_err(|error: http::uri::InvalidUri| bad(error.into()))?;
+    if address.scheme().is_none() || address.authority().is_none() {
+        return Err(bad("an address begins with http:// or https://".into()));
+    }
+    let (transport, _) = build(Config::new(address)).map_err(|error| bad(error.into()))?;
+    Ok(transport)
+}
+
+/// The transport, with kube's own retries off: they would hide 429s and their `Retry-After` from the
+/// reflector, which owns retrying.
+fn build(mut config: Config) -> Result<(kube::Client, String), kube::Error> {
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    let server = config.cluster_url.to_string();
+    Ok((kube::Client::try_from(config)?, server.trim_end_matches('/').to_owned()))
+}
+
+fn home_kubeconfig() -> Option<PathBuf> {
+    std::env::home_dir().map(|home| home.join(".kube").join("config"))
+}
+
+fn or_nothing(names: &[String]) -> String {
+    if names.is_empty() { String::from("none") } else { names.join(", ") }
+}
