@@ -148,17 +148,6 @@ impl Object {
         }))
     }
 
-    /// The same object as a later, identical state would carry it: only the resourceVersion differs. Used for
-    /// a deletion that arrived without the object, so that its version is the deletion's.
-    pub(crate) fn with_resource_version(&self, resource_version: &str) -> Arc<Self> {
-        Arc::new(Self {
-            key: self.key.clone(),
-            uid: self.uid.clone(),
-            resource_version: resource_version.into(),
-            json: self.json.clone(),
-        })
-    }
-
     /// Namespace and name.
     pub fn key(&self) -> &ObjectKey {
         &self.key

@@ -1,0 +1,100 @@
+//! How far one registration of a listener is in reading its informer's cache: the cursor.
+//!
+//! Used by the listener alone, under its lock. Initial adds are read from the cache in key order, a few at a
+//! time, as the handler gets to them (delivery contract 4). Invariant: each object of the cache reaches the
+//! handler once, either read by the cursor or as an event that came before the cursor was there.
+
+use std::collections::HashSet;
+
+use crate::handler::Event;
+use crate::object::ObjectKey;
+
+/// How far a registration is.
+pub(crate) enum Phase {
+    /// The informer's first list is not in the cache yet; events are ignored, since the cursor will read them.
+    Waiting,
+    /// The cursor is under way.
+    Replaying(Replay),
+    /// Every object of the cache has been handed over or is queued.
+    Live,
+}
+
+/// The cursor through the cache.
+#[derive(Default)]
+pub(crate) struct Replay {
+    /// Keys up to this one have been read.
+    after: Option<ObjectKey>,
+    /// Keys beyond it that came as events of their own, and are skipped.
+    touched: HashSet<ObjectKey>,
+    /// What the handler before knows: deletes of it are delivered although the cursor has not been there.
+    known: Known,
+}
+
+/// Which objects an earlier handler of this registration was shown.
+#[derive(Default)]
+enum Known {
+    /// There was none.
+    #[default]
+    Nothing,
+    /// All up to a key (all at all, if none), but for some.
+    AllBut { up_to: Option<ObjectKey>, unseen: HashSet<ObjectKey> },
+}
+
+impl Phase {
+    /// A cursor at the start, for a handler that follows one which was shown what this phase says, but for the
+    /// adds of `unseen`, which it never got.
+    pub(crate) fn restart(&self, unseen: Vec<ObjectKey>) -> Replay {
+        Replay { known: self.known(unseen), ..Replay::default() }
+    }
+
+    fn known(&self, unseen: Vec<ObjectKey>) -> Known {
+        let unseen = unseen.into_iter().collect();
+        match self {
+            Self::Waiting => Known::Nothing,
+            Self::Live => Known::AllBut { up_to: None, unseen },
+            Self::Replaying(Replay { after: None, known: Known::Nothing, .. }) => Known::Nothing,
+            Self::Replaying(Replay { after: Some(after), known: Known::Nothing, .. }) => {
+                Known::AllBut { up_to: Some(after.clone()), unseen }
+            }
+            Self::Replaying(Replay { known: Known::AllBut { up_to, unseen: before }, .. }) => {
+                let unseen = before.iter().cloned().chain(unseen).collect();
+                Known::AllBut { up_to: up_to.clone(), unseen }
+            }
+        }
+    }
+}
+
+impl Replay {
+    /// The last key read.
+    pub(crate) fn after(&self) -> Option<&ObjectKey> {
+        self.after.as_ref()
+    }
+
+    /// Moves on to `key`, the next one in the cache, and says whether the handler is to be told of it.
+    pub(crate) fn pass(&mut self, key: &ObjectKey) -> bool {
+        self.after = Some(key.clone());
+        !self.touched.remove(key)
+    }
+
+    /// Whether an event of `key` is the handler's by itself, and not the cursor's to find.
+    pub(crate) fn takes(&mut self, event: &Event) -> bool {
+        let key = event.key();
+        let passed = self.after.as_ref().is_some_and(|after| key <= after);
+        if passed || self.touched.contains(key) {
+            return true;
+        }
+        match event {
+            Event::Add { .. } => {
+                self.touched.insert(key.clone());
+                true
+            }
+            Event::Update { .. } => false,
+            Event::Delete { .. } => match &self.known {
+                Known::Nothing => false,
+                Known::AllBut { up_to, unseen } => {
+                    up_to.as_ref().is_none_or(|last| key <= last) && !unseen.contains(key)
+                }
+            },
+        }
+    }
+}
