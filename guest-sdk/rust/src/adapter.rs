@@ -6,7 +6,9 @@ use std::cell::RefCell;
 
 use crate::bindings::exports::hark::plugin::handler as wit;
 use crate::bindings::hark::plugin::plugin_types::RetryRequest;
-use crate::{Added, DeleteReason, Deleted, Description, Failure, Outcome, Plugin, Subscription, Target, Updated};
+use crate::{
+    Added, DeleteReason, Deleted, Description, Failure, Outcome, Plugin, Subscription, Target, Updated,
+};
 
 /// Where the one value of a plugin lives. `export!` puts it into a thread-local of the author's crate, which
 /// a generic static could not be.
@@ -128,9 +130,8 @@ impl From<Failure> for wit::Failure {
         match failure {
             Failure::Retry { message, after } => {
                 // 0 would mean "the host's own back-off", so a wait that was asked for is at least 1 ms.
-                let wait = |after: std::time::Duration| {
-                    u32::try_from(after.as_millis()).unwrap_or(u32::MAX).max(1)
-                };
+                let wait =
+                    |after: std::time::Duration| u32::try_from(after.as_millis()).unwrap_or(u32::MAX).max(1);
                 Self::Retry(RetryRequest { message, after_ms: after.map_or(0, wait) })
             }
             Failure::Permanent { message } => Self::Permanent(message),

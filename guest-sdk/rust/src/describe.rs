@@ -129,7 +129,7 @@ impl Subscription {
     /// [says so](crate::Updated::is_resync). The host counts in whole seconds, and takes 10 for less.
     #[must_use]
     pub fn resync(mut self, every: Duration) -> Self {
-        let rounded_up = every.as_secs() + u64::from(every.subsec_nanos() > 0);
+        let rounded_up = every.as_secs().saturating_add(u64::from(every.subsec_nanos() > 0));
         self.resync_seconds = u32::try_from(rounded_up).unwrap_or(u32::MAX);
         self
     }

@@ -27,15 +27,14 @@ impl Plugin for Typed {
         let owners = pod.metadata.owner_references.unwrap_or_default();
         let owner = owners.first().ok_or("no owner").or_permanent("finding the owner")?;
         let owner: Option<Deployment> = cache::get(DEPLOYMENTS, "default", &owner.name)?;
-        let replicas = owner.and_then(|owner| owner.spec).and_then(|spec| spec.replicas);
+        let replicas = owner.and_then(|owner| owner.spec.replicas);
         log::info!("{} is one of {}", event.target(), replicas.unwrap_or(0));
         Ok(())
     }
 
     fn on_update(&mut self, event: Updated) -> Outcome {
         let (old, new): (Deployment, Deployment) = (event.old_object()?, event.object()?);
-        let replicas = |deployment: Deployment| deployment.spec.and_then(|spec| spec.replicas);
-        log::info!("{:?} -> {:?}", replicas(old), replicas(new));
+        log::info!("{:?} -> {:?}", old.spec.replicas, new.spec.replicas);
         Ok(())
     }
 }

@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use hark_guest::log::Level;
 use hark_guest::testing::{Host, Line};
-use hark_guest::{Added, DeleteReason, Deleted, Described, Failure, OrFailure, Outcome, Plugin, Subscription};
+use hark_guest::{
+    Added, DeleteReason, Deleted, Described, Failure, OrFailure, Outcome, Plugin, Subscription,
+};
 use hark_guest::{cache, delivery, log, settings};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -250,7 +250,8 @@ mod tests {
 
     #[test]
     fn settings_narrow_the_subscription() {
-        let mut host = Host::<CrashWatch>::with_settings(json!({"namespaces": ["prod"], "labels": "tier=web"}));
+        let mut host =
+            Host::<CrashWatch>::with_settings(json!({"namespaces": ["prod"], "labels": "tier=web"}));
         let wanted = Subscription::new("pods", "v1", "Pod").namespace("prod").labels("tier=web");
         assert_eq!(host.describe().unwrap().subscriptions(), [wanted]);
     }

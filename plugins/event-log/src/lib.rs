@@ -119,7 +119,8 @@ mod tests {
     fn namespaces_and_labels_narrow_every_subscription() {
         let settings = json!({"namespaces": ["a", "b"], "labels": "app=web"});
         let description = Host::<EventLog>::with_settings(settings).describe().unwrap();
-        let wanted = Subscription::new("v1/ConfigMap", "v1", "ConfigMap").namespaces(["a", "b"]).labels("app=web");
+        let wanted =
+            Subscription::new("v1/ConfigMap", "v1", "ConfigMap").namespaces(["a", "b"]).labels("app=web");
         assert_eq!(description.subscriptions(), [wanted]);
     }
 

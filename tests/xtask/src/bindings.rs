@@ -39,7 +39,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 fn generate(out: &Path) -> Result<()> {
     let root = output::root();
     let mut cargo = Command::new("cargo");
-    cargo.args(["run", "--quiet", "--locked", "--manifest-path"]).arg(root.join("tests/xtask/bindings/Cargo.toml"));
+    cargo
+        .args(["run", "--quiet", "--locked", "--manifest-path"])
+        .arg(root.join("tests/xtask/bindings/Cargo.toml"));
     cargo.env("CARGO_TARGET_DIR", tools::cache_folder()?.join("bindings-target"));
     tools::run(cargo.arg("--").arg(root.join("wit")).arg(out))
 }

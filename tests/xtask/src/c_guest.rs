@@ -15,16 +15,8 @@ const ADVICE: &str = "no C toolchain for wasm32. Install clang and lld, version 
   apt-get install clang lld    (Debian, Ubuntu; versioned packages such as clang-22 and lld-22 do as well)
   brew install llvm lld        (macOS: Apple's own clang does not know wasm32; put Homebrew's into PATH)";
 
-const COMPILE: &[&str] = &[
-    "--target=wasm32",
-    "-std=c11",
-    "-Os",
-    "-ffreestanding",
-    "-mbulk-memory",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-];
+const COMPILE: &[&str] =
+    &["--target=wasm32", "-std=c11", "-Os", "-ffreestanding", "-mbulk-memory", "-Wall", "-Wextra", "-Werror"];
 
 /// The stack comes first in memory, so that overflowing it traps instead of overwriting data. Function names
 /// are kept: a trap's backtrace shows them.

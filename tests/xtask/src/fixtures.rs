@@ -63,7 +63,11 @@ fn list(folder: &Path) -> Result<Vec<Fixture>> {
         if stem == "counter" {
             fixtures.extend(VERSIONS.map(|version| counter(&source, version)));
         } else {
-            fixtures.push(Fixture::C(c_guest::Guest { name: stem, sources: vec![source], defines: Vec::new() }));
+            fixtures.push(Fixture::C(c_guest::Guest {
+                name: stem,
+                sources: vec![source],
+                defines: Vec::new(),
+            }));
         }
     }
     for stem in tools::stems(folder, "wasm")? {

@@ -21,12 +21,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
 fn rust() -> Result<()> {
     let manifest = output::root().join("plugins/Cargo.toml");
-    tools::run(Command::new("cargo").args(["test", "--quiet", "--workspace", "--manifest-path"]).arg(manifest))
+    tools::run(
+        Command::new("cargo").args(["test", "--quiet", "--workspace", "--manifest-path"]).arg(manifest),
+    )
 }
 
 /// Compiles and runs `guest-sdk/c/tests/json_test.c` with the sanitizers, as far as the compiler has them.
 fn c() -> Result<()> {
-    let compiler = tools::find(&["cc", "clang", "gcc"]).context("no C compiler (cc, clang or gcc) in PATH")?;
+    let compiler =
+        tools::find(&["cc", "clang", "gcc"]).context("no C compiler (cc, clang or gcc) in PATH")?;
     let sdk = c_guest::sdk_folder();
     let folder = output::target().join("guests-build");
     fs::create_dir_all(&folder)?;

@@ -28,7 +28,8 @@ pub(crate) fn run(names: &[String]) -> Result<()> {
     for (name, content) in rust_guest::build(&rust)? {
         output::publish(&out.join(name).with_extension("wasm"), &content)?;
     }
-    let c: Vec<c_guest::Guest> = chosen.iter().filter(|plugin| !plugin.is_rust).map(Plugin::c).collect::<Result<_>>()?;
+    let c: Vec<c_guest::Guest> =
+        chosen.iter().filter(|plugin| !plugin.is_rust).map(Plugin::c).collect::<Result<_>>()?;
     c_guest::build(&c, &out)
 }
 

@@ -70,17 +70,19 @@ fn choose() -> Result<Toolchain> {
         return Ok(Toolchain::Active);
     }
     let packages: &[&str] = &["rustc-web", "cargo-web", "rust-web-src", "lld-22"];
-    if debian && tools::apt_install(&[packages]) {
-        if let Some(found) = Toolchain::debian() {
-            return Ok(found);
-        }
+    if debian
+        && tools::apt_install(&[packages])
+        && let Some(found) = Toolchain::debian()
+    {
+        return Ok(found);
     }
     bail!(ADVICE)
 }
 
 /// Whether the toolchain that cargo runs us with has a `std` for the target.
 fn active_has_target() -> bool {
-    let printed = tools::capture(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
+    let printed =
+        tools::capture(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
     let Ok(folder) = printed else { return false };
     let files = fs::read_dir(folder.trim()).into_iter().flatten().flatten();
     files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("libstd-"))
@@ -144,19 +146,29 @@ impl std::fmt::Display for Toolchain {
 /// The guests' `rust-version`.
 fn is_recent(rustc: &Path) -> bool {
     let version = tools::capture(Command::new(rustc).arg("--version")).unwrap_or_default();
-    let mut numbers = version.trim_start_matches("rustc ").split('.').map_while(|part| part.parse::<u32>().ok());
+    let mut numbers =
+        version.trim_start_matches("rustc ").split('.').map_while(|part| part.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(1), Some(91))
 }
 
 /// What the cargo that runs us, or the user's shell, set for the host's build must not reach the guests'.
 fn forget_outer_cargo(command: &mut Command, forget_rustup: bool) {
-    for name in ["RUSTFLAGS", "RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO", "CARGO_INCREMENTAL"] {
+    for name in
+        ["RUSTFLAGS", "RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO", "CARGO_INCREMENTAL"]
+    {
         command.env_remove(name);
     }
     if forget_rustup {
         command.env_remove("RUSTUP_TOOLCHAIN");
     }
-    let prefixes = ["CARGO_BUILD_", "CARGO_ENCODED_", "CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_PROFILE_", "CARGO_TARGET_"];
+    let prefixes = [
+        "CARGO_BUILD_",
+        "CARGO_ENCODED_",
+        "CARGO_MANIFEST_",
+        "CARGO_PKG_",
+        "CARGO_PROFILE_",
+        "CARGO_TARGET_",
+    ];
     for (name, _) in std::env::vars_os() {
         if prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
             command.env_remove(name);
@@ -204,10 +216,16 @@ fn disown(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(fingerprints).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let crate_name = name.to_str().and_then(|name| name.rsplit_once('-')).map_or("", |(name, _)| name);
-        if crate_name == "hark-guest" || output::root().join("plugins").join(crate_name).exists() {
+        if is_ours(crate_name) {
             fs::remove_dir_all(entry.path())?;
         }
     }
     fs::write(owner, root)?;
     Ok(())
+}
+
+/// Whether a crate is of the guests' workspace, not from the registry.
+fn is_ours(crate_name: &str) -> bool {
+    let folders = ["plugins", "tests/guests"].map(|folder| output::root().join(folder).join(crate_name));
+    crate_name == "hark-guest" || folders.iter().any(|folder| folder.is_dir())
 }

@@ -19,9 +19,8 @@ pub(crate) fn find(names: &[&str]) -> Option<PathBuf> {
 /// `/usr/lib/llvm-N/bin`, newest first.
 fn llvm_folders() -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-    let mut versions: Vec<u32> = entries
-        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("llvm-")?.parse().ok())
-        .collect();
+    let mut versions: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("llvm-")?.parse().ok()).collect();
     versions.sort_unstable_by(|a, b| b.cmp(a));
     versions.iter().map(|version| format!("/usr/lib/llvm-{version}/bin").into()).collect()
 }
@@ -91,7 +90,8 @@ fn is_root() -> bool {
 
 /// The user's cache folder for Hark's builds.
 pub(crate) fn cache_folder() -> Result<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());
+    let absolute =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());
     let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
     Ok(base.context("neither XDG_CACHE_HOME nor HOME is set")?.join("hark"))
 }
