@@ -416,9 +416,9 @@ impl Shared {
             let objects = indexer.range("", replay.after(), CURSOR_BATCH);
             let last = objects.len() < CURSOR_BATCH;
             for object in objects {
-                if replay.pass(object.key()) {
+                if let Some(shown) = replay.pass(object.key()) {
                     let entry = EntryKey { registration: id, object: object.key().clone() };
-                    queue.push(entry, Event::Add { object, initial: true }, SystemTime::now());
+                    queue.push_initial(entry, object, SystemTime::now(), shown);
                 }
             }
             if last {

@@ -131,6 +131,7 @@ impl Object {
         default_type: Option<&TypeMeta>,
         ingest: Ingest,
     ) -> Result<Arc<Self>, ObjectError> {
+        let text = text.trim();
         let head: Head<'_> = serde_json::from_str(text)?;
         let meta = head.metadata.ok_or(ObjectError::NoName)?;
         let name = meta.name.filter(|name| !name.is_empty()).ok_or(ObjectError::NoName)?;
@@ -193,9 +194,8 @@ fn member_span(text: &str, value: &str, quoted_name: &str) -> Option<(usize, usi
     Some((before.len(), end))
 }
 
-/// `text` without the byte range `cut` and with the members of `missing` in front.
+/// The trimmed `text` without the byte range `cut` and with the members of `missing` in front.
 fn rewrite(text: &str, cut: Option<(usize, usize)>, missing: Option<&TypeMeta>) -> Box<str> {
-    let text = text.trim();
     let (from, to) = cut.unwrap_or((text.len(), text.len()));
     let Some(type_meta) = missing else {
         if from == to {

@@ -9,7 +9,7 @@
 //! | update | update | update from the first old to the last new |
 //! | update | delete | delete |
 //! | add, never attempted | delete | nothing |
-//! | add, attempted | delete | delete |
+//! | add, attempted, or known to an earlier version of the handler | delete | delete |
 //! | delete | add | both, in this order |
 //!
 //! Merging happens once the queue is at its bound, while the key waits for a retry, and always in
@@ -19,12 +19,13 @@
 //! its bound plus two entries for each key (client-go's buffer grows without bound: a deviation, (D)).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::time::Instant;
 
 use crate::handler::{Delivery, Event};
-use crate::object::ObjectKey;
+use crate::object::{Object, ObjectKey};
 
 /// Whose event it is: one registration of the listener with one informer, and the object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +85,9 @@ struct Entry {
     sequence: u64,
     arrived: SystemTime,
     event: Event,
+    /// A handler knows the object already, although this entry was not attempted: an add that an earlier version
+    /// of the handler was told of. Its delete must not vanish.
+    shown: bool,
     /// Attempts made so far.
     attempts: u32,
     /// Attempts that ended in a trap or time-out.
@@ -168,10 +172,19 @@ impl Queue {
 
     /// Takes a new event in.
     pub(crate) fn push(&mut self, id: EntryKey, event: Event, arrived: SystemTime) -> Pushed {
+        self.push_entry(id, event, arrived, false)
+    }
+
+    /// Takes an initial add in that the cursor has read; `shown` if an earlier handler knows the object.
+    pub(crate) fn push_initial(&mut self, id: EntryKey, object: Arc<Object>, arrived: SystemTime, shown: bool) {
+        self.push_entry(id, Event::Add { object, initial: true }, arrived, shown);
+    }
+
+    fn push_entry(&mut self, id: EntryKey, event: Event, arrived: SystemTime, shown: bool) -> Pushed {
         let sequence = self.next;
         self.next += 1;
         let full = self.entries >= self.bound || self.merge == Merge::Latest;
-        let entry = Entry { position: sequence, sequence, arrived, event, attempts: 0, breaks: 0 };
+        let entry = Entry { position: sequence, sequence, arrived, event, shown, attempts: 0, breaks: 0 };
         let Some(key) = self.keys.get_mut(&id) else {
             self.ready.insert(sequence, id.clone());
             self.keys.insert(id, KeyQueue { state: KeyState::Ready, entries: VecDeque::from([entry]) });
@@ -197,7 +210,7 @@ impl Queue {
     fn merge_into_last(&mut self, id: &EntryKey, entry: Entry) -> Pushed {
         let Some(key) = self.keys.get_mut(id) else { return Pushed::Vanished };
         let Some(last) = key.entries.back_mut() else { return Pushed::Vanished };
-        match merge(&last.event, last.attempts > 0, entry.event) {
+        match merge(&last.event, last.attempts > 0 || last.shown, entry.event) {
             Merged::One(event) => {
                 last.event = event;
                 last.sequence = entry.sequence;
@@ -301,25 +314,36 @@ impl Queue {
                 }
             }
             self.entries -= key.entries.len();
-            let unseen = matches!(key.entries.front(), Some(Entry { event: Event::Add { .. }, attempts: 0, .. }));
-            let mut deletes = VecDeque::new();
-            for mut entry in key.entries {
+            // Whether the incarnation that the entries have got to is one that no handler knows.
+            let mut unseen = false;
+            let mut kept: Option<Entry> = None;
+            for entry in key.entries {
+                let known = entry.attempts > 0 || entry.shown;
                 match entry.event {
                     Event::Delete { .. } if keep_deletes && !unseen => {
-                        (entry.attempts, entry.breaks) = (0, 0);
-                        deletes.push_back(entry);
+                        // Of two waiting deletes of one key, the later one says all to a handler that starts
+                        // afresh.
+                        let entry = Entry { attempts: 0, breaks: 0, ..entry };
+                        cleared.dropped += usize::from(kept.replace(entry).is_some());
                     }
-                    _ => cleared.dropped += 1,
+                    Event::Delete { .. } => {
+                        unseen = false;
+                        cleared.dropped += 1;
+                    }
+                    Event::Add { .. } => {
+                        unseen = !known;
+                        cleared.dropped += 1;
+                    }
+                    Event::Update { .. } => cleared.dropped += 1,
                 }
             }
-            // Several waiting deletes of one key tell one thing to a handler that starts afresh.
-            cleared.dropped += deletes.len().saturating_sub(1);
-            if let Some(last) = deletes.pop_back() {
-                self.ready.insert(last.position, id.clone());
-                self.keys.insert(id, KeyQueue { state: KeyState::Ready, entries: VecDeque::from([last]) });
+            if unseen {
+                cleared.unseen.push(id.object.clone());
+            }
+            if let Some(entry) = kept {
+                self.ready.insert(entry.position, id.clone());
+                self.keys.insert(id, KeyQueue { state: KeyState::Ready, entries: VecDeque::from([entry]) });
                 self.entries += 1;
-            } else if unseen {
-                cleared.unseen.push(id.object);
             }
         }
         cleared
@@ -341,8 +365,8 @@ enum Merged {
     Two(Event),
 }
 
-/// The algebra of the file's head: `last` waits (attempted before or not), `next` comes.
-fn merge(last: &Event, attempted: bool, next: Event) -> Merged {
+/// The algebra of the file's head: `last` waits (known to a handler or not), `next` comes.
+fn merge(last: &Event, known: bool, next: Event) -> Merged {
     match (last, next) {
         (Event::Add { initial, .. }, Event::Update { new, .. }) => {
             Merged::One(Event::Add { object: new, initial: *initial })
@@ -350,7 +374,7 @@ fn merge(last: &Event, attempted: bool, next: Event) -> Merged {
         (Event::Update { old, .. }, Event::Update { new, .. }) => {
             Merged::One(Event::Update { old: old.clone(), new, resync: false })
         }
-        (Event::Add { .. }, Event::Delete { .. }) if !attempted => Merged::Nothing,
+        (Event::Add { .. }, Event::Delete { .. }) if !known => Merged::Nothing,
         (Event::Add { .. } | Event::Update { .. }, next @ Event::Delete { .. }) => Merged::One(next),
         (_, next) => Merged::Two(next),
     }

@@ -70,10 +70,11 @@ impl Replay {
         self.after.as_ref()
     }
 
-    /// Moves on to `key`, the next one in the cache, and says whether the handler is to be told of it.
-    pub(crate) fn pass(&mut self, key: &ObjectKey) -> bool {
+    /// Moves on to `key`, the next one in the cache: none if the handler was told of it already, else whether an
+    /// earlier handler knows it.
+    pub(crate) fn pass(&mut self, key: &ObjectKey) -> Option<bool> {
         self.after = Some(key.clone());
-        !self.touched.remove(key)
+        if self.touched.remove(key) { None } else { Some(self.known.has(key)) }
     }
 
     /// Whether an event of `key` is the handler's by itself, and not the cursor's to find.
@@ -89,12 +90,18 @@ impl Replay {
                 true
             }
             Event::Update { .. } => false,
-            Event::Delete { .. } => match &self.known {
-                Known::Nothing => false,
-                Known::AllBut { up_to, unseen } => {
-                    up_to.as_ref().is_none_or(|last| key <= last) && !unseen.contains(key)
-                }
-            },
+            Event::Delete { .. } => self.known.has(key),
+        }
+    }
+}
+
+impl Known {
+    fn has(&self, key: &ObjectKey) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::AllBut { up_to, unseen } => {
+                up_to.as_ref().is_none_or(|last| key <= last) && !unseen.contains(key)
+            }
         }
     }
 }

@@ -22,15 +22,16 @@ struct Recorder {
     generation: u32,
     told: Told,
     script: Script,
+    /// Attempts that failed.
+    tried: Told,
 }
 
 impl EventHandler for Recorder {
     fn handle<'a>(&'a mut self, delivery: &'a Delivery) -> HandleFuture<'a> {
         Box::pin(async move {
             let outcome = (self.script)(delivery);
-            if outcome == Outcome::Ok {
-                self.told.lock().expect("told").push((self.generation, delivery.event.clone()));
-            }
+            let told = if outcome == Outcome::Ok { &self.told } else { &self.tried };
+            told.lock().expect("told").push((self.generation, delivery.event.clone()));
             tokio::task::yield_now().await;
             outcome
         })
@@ -38,11 +39,11 @@ impl EventHandler for Recorder {
 }
 
 fn recorder(generation: u32, told: &Told) -> Box<dyn EventHandler> {
-    Box::new(Recorder { generation, told: told.clone(), script: Box::new(|_| Outcome::Ok) })
+    Box::new(Recorder { generation, told: told.clone(), script: Box::new(|_| Outcome::Ok), tried: Told::default() })
 }
 
 fn scripted(told: &Told, script: impl FnMut(&Delivery) -> Outcome + Send + 'static) -> Box<dyn EventHandler> {
-    Box::new(Recorder { generation: 1, told: told.clone(), script: Box::new(script) })
+    Box::new(Recorder { generation: 1, told: told.clone(), script: Box::new(script), tried: Told::default() })
 }
 
 fn retry() -> Outcome {
@@ -184,6 +185,7 @@ async fn recreation_relist_and_unchanged_objects_are_told_as_promised() {
     let (running, handler, joined) =
         (listener.clone(), recorder(1, &told), vec![subscription("pods", 0, &pods)]);
     tokio::spawn(async move { running.run(handler, joined).await });
+    settle(&listener).await;
     put(&pods, "n/a", "u", 1);
     process(&pods, DeltaKind::Replaced, &object("n/a", "u", "1"), false);
     process(&pods, DeltaKind::Replaced, &object("n/a", "v", "5"), false);
@@ -206,6 +208,7 @@ async fn a_retry_comes_as_often_as_it_takes_and_holds_only_its_own_key() {
     });
     let (running, joined) = (listener.clone(), vec![subscription("pods", 0, &pods)]);
     tokio::spawn(async move { running.run(handler, joined).await });
+    settle(&listener).await;
     put(&pods, "n/a", "u", 1);
     put(&pods, "n/b", "u", 1);
     let begun = Instant::now();
@@ -234,6 +237,7 @@ async fn an_event_that_kills_its_handler_each_time_is_given_up_and_reported() {
     });
     let (running, joined) = (listener.clone(), vec![subscription("pods", 0, &pods)]);
     tokio::spawn(async move { running.run(handler, joined).await });
+    settle(&listener).await;
     put(&pods, "n/a", "u", 1);
     put(&pods, "n/b", "u", 2);
     settle(&listener).await;
@@ -416,8 +420,8 @@ fn moody(seed: u32) -> Script {
 }
 
 /// Checks one key's events against what may be told of one object: no state twice, none out of order, updates
-/// from the state told before, deletes of the uid that was told. `fresh` generations begin with any state.
-fn check_key(events: &[(u32, Event)], fresh: &[u32]) -> Result<Option<(String, String)>, String> {
+/// from the state told before, deletes of a uid that was told or `tried`. `fresh` generations begin with any state.
+fn check_key(events: &[(u32, Event)], tried: &[(u32, Event)], fresh: &[u32]) -> Result<Option<(String, String)>, String> {
     let mut known: Option<Arc<Object>> = None;
     let mut generation = 0;
     for (of, event) in events {
@@ -432,7 +436,9 @@ fn check_key(events: &[(u32, Event)], fresh: &[u32]) -> Result<Option<(String, S
                 (Some(new.clone()), !follows)
             }
             Event::Delete { object, .. } => {
-                (None, known.as_ref().is_none_or(|known| known.uid() != object.uid()))
+                let was_tried = tried.iter().any(|(_, event)| event.object().uid() == object.uid());
+                let was_told = known.as_ref().is_some_and(|known| known.uid() == object.uid());
+                (None, !(was_told || known.is_none() && was_tried))
             }
         };
         let version = |object: &Object| object.resource_version().parse::<u32>().unwrap_or_default();
@@ -453,11 +459,11 @@ fn run_script(acts: &[Act], bound: usize, merge: Merge, seed: u32) -> Result<(),
         .build()
         .map_err(|error| error.to_string())?;
     runtime.block_on(async {
-        let (told, pods) = (Told::default(), informer("Pod"));
+        let (told, tried, pods) = (Told::default(), Told::default(), informer("Pod"));
         let config = ListenerConfig { bound, merge, max_attempts: u32::MAX, ..ListenerConfig::default() };
         let listener = Listener::new(config, Arc::new(|_, _| {}));
         let make = |generation: u32| -> Box<dyn EventHandler> {
-            Box::new(Recorder { generation, told: told.clone(), script: moody(seed + generation) })
+            Box::new(Recorder { generation, told: told.clone(), script: moody(seed + generation), tried: tried.clone() })
         };
         let joined = || vec![subscription("pods", 0, &pods)];
         let (running, handler, first) = (listener.clone(), make(1), joined());
@@ -491,7 +497,7 @@ fn run_script(acts: &[Act], bound: usize, merge: Merge, seed: u32) -> Result<(),
         }
         let mut view = BTreeMap::new();
         for (key, events) in by_key {
-            if let Some((uid, version)) = check_key(&events, &fresh)? {
+            if let Some((uid, version)) = check_key(&events, &tried.lock().expect("tried"), &fresh)? {
                 view.insert(key, (uid, version));
             }
         }
