@@ -91,8 +91,8 @@ impl ClientOptions {
     /// A transport and the server's address.
     pub(super) async fn connect(&self) -> Result<(kube::Client, String), ClientError> {
         match self.kubeconfig()? {
-            Some((file, kubeconfig)) => self.from_kubeconfig(file, kubeconfig).await,
-            None => self.from_service_account(),
+            Some((file, kubeconfig)) => self.of_kubeconfig(file, kubeconfig).await,
+            None => self.of_service_account(),
         }
     }
 
@@ -116,7 +116,7 @@ impl ClientOptions {
         Ok(Some((file, read)))
     }
 
-    async fn from_kubeconfig(
+    async fn of_kubeconfig(
         &self,
         file: String,
         kubeconfig: Kubeconfig,
@@ -138,7 +138,7 @@ impl ClientOptions {
         build(config).map_err(|error| unusable(error.into()))
     }
 
-    fn from_service_account(&self) -> Result<(kube::Client, String), ClientError> {
+    fn of_service_account(&self) -> Result<(kube::Client, String), ClientError> {
         let file =
             home_kubeconfig().map_or_else(|| "~/.kube/config".into(), |path| path.display().to_string());
         if let Some(context) = self.context.clone() {

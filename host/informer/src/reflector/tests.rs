@@ -413,7 +413,11 @@ async fn a_list_at_an_expired_version_is_repeated_at_once_without_one() {
         "R-LIST-5; TestReflectorExpiredExactResourceVersion"
     );
     assert_eq!(played.gap(3), Duration::ZERO);
-    assert_eq!(played.problems, [Some(ProblemKind::Server)], "the broken watch was one, the expired list is none");
+    assert_eq!(
+        played.problems,
+        [Some(ProblemKind::Server)],
+        "the broken watch was one, the expired list is none"
+    );
 }
 
 #[tokio::test(start_paused = true)]
