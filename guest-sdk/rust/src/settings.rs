@@ -43,9 +43,9 @@ pub struct Error(serde_json::Error);
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Line and column would be those of the host's JSON text, which no operator ever sees.
-        let text = self.0.to_string();
-        let end = text.rfind(" at line ").unwrap_or(text.len());
-        write!(f, "settings: {}", &text[..end])
+        let (text, place) =
+            (self.0.to_string(), format!(" at line {} column {}", self.0.line(), self.0.column()));
+        write!(f, "settings: {}", text.strip_suffix(&place).unwrap_or(&text))
     }
 }
 
