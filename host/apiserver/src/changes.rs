@@ -14,7 +14,7 @@ use crate::service::{Answer, Call, document};
 use crate::status::{ApiError, Status};
 use crate::store::Store;
 use crate::write::{self, By, Part, Written};
-use crate::{list, managed, reviews, scale};
+use crate::{list, managed, protobuf, reviews, scale};
 
 pub(crate) async fn dispatch(store: &Store, call: &Call) -> Result<Answer, ApiError> {
     let (name, sub) = (call.path.name.as_str(), call.path.subresource.as_str());
@@ -35,14 +35,14 @@ pub(crate) async fn dispatch(store: &Store, call: &Call) -> Result<Answer, ApiEr
     }
 }
 
-/// Only JSON is understood; protobuf and YAML are politely refused.
-fn json_only(call: &Call) -> Result<(), ApiError> {
+/// JSON and Kubernetes' protobuf are understood, YAML is politely refused.
+fn check_media_type(call: &Call) -> Result<(), ApiError> {
     let media = call.content_type.split(';').next().unwrap_or_default().trim();
-    if matches!(media, "" | "application/json" | "*/*") {
+    if matches!(media, "" | "application/json" | "*/*" | protobuf::MEDIA_TYPE) {
         return Ok(());
     }
     Err(ApiError::UnsupportedMediaType(format!(
-        "the body of the request was in an unknown format - accepted media types include: application/json (got {media})"
+        "the body of the request was in an unknown format - accepted media types include: application/json, application/vnd.kubernetes.protobuf"
     )))
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn shown(call: &Call, written: &Written) -> Result<Answer, ApiError> 
 }
 
 fn create(store: &Store, call: &Call) -> Result<Answer, ApiError> {
-    json_only(call)?;
+    check_media_type(call)?;
     call.form(false)?;
     let document = document(call)?;
     if call.view.resource.verbs == Verbs::CreateOnly {
@@ -76,7 +76,7 @@ fn create(store: &Store, call: &Call) -> Result<Answer, ApiError> {
 }
 
 fn put(store: &Store, call: &Call, part: Part) -> Result<Answer, ApiError> {
-    json_only(call)?;
+    check_media_type(call)?;
     let document = document(call)?;
     let at = (call.path.namespace.as_str(), call.path.name.as_str());
     let written = write::update(&mut store.lock(), &call.view, at, part, &by(call), |_| Ok(document))?;
@@ -100,12 +100,7 @@ fn patch(store: &Store, call: &Call, part: Part) -> Result<Answer, ApiError> {
 }
 
 fn preconditions(call: &Call) -> Result<Preconditions, ApiError> {
-    let options = if call.body.is_empty() {
-        json!({})
-    } else {
-        serde_json::from_slice::<Value>(&call.body)
-            .map_err(|e| ApiError::BadRequest(format!("cannot decode DeleteOptions: {e}")))?
-    };
+    let options = if call.body.is_empty() { json!({}) } else { document(call)? };
     let mut preconditions = Preconditions::from_options(&options);
     preconditions.dry_run |= call.options.dry_run;
     Ok(preconditions)

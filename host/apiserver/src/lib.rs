@@ -44,6 +44,7 @@ mod openapi;
 mod options;
 mod patch;
 mod path;
+mod protobuf;
 mod registry;
 mod resources;
 mod reviews;

@@ -19,6 +19,7 @@ use crate::faults::{Failure, RequestInfo, Rules};
 use crate::object::{Stored, View};
 use crate::options::Options;
 use crate::path::{self, ResourcePath, Target};
+use crate::protobuf::{self, DecodeError};
 use crate::resources::Verbs;
 use crate::selectors::{FieldSelector, LabelSelector, Selectors};
 use crate::status::ApiError;
@@ -360,7 +361,10 @@ async fn respond(answer: Answer, pretty: bool) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    // A type on a 304 would replace that of the copy a client has kept.
+    if answer.code != 304 {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    }
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     if let Ok(id) = HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()) {
         headers.insert(header::HeaderName::from_static("audit-id"), id);
@@ -408,8 +412,15 @@ fn verb(method: &Method, path: &ResourcePath, watch: bool) -> &'static str {
     }
 }
 
-/// The JSON document in a request's body.
+/// The document in a request's body.
 pub(crate) fn document(call: &Call) -> Result<Value, ApiError> {
+    let media = call.content_type.split(';').next().unwrap_or_default().trim();
+    if media == protobuf::MEDIA_TYPE {
+        return protobuf::decode(&call.body).map_err(|error| match error {
+            DecodeError::UnknownKind(_) => ApiError::UnsupportedMediaType(error.to_string()),
+            other => ApiError::BadRequest(other.to_string()),
+        });
+    }
     serde_json::from_slice(&call.body).map_err(|error| {
         let kind = &call.view.resource.kind;
         let why = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
