@@ -1,1 +1,49 @@
-//! Stub, filled next.
+//! Runs Hark plugins: the Wasm side of the host, and the only crate that knows wasmtime.
+//!
+//! The way of a plugin through this crate, in the order of the modules below:
+//!
+//! 1. [`Engine::load`] takes the bytes of a file: sniffs what they are, turns a core module into a component,
+//!    compiles it, checks its imports and exports, and gives a [`Plugin`] (once per content, CPU work).
+//! 2. [`Plugin::describe`] asks it what it wants, in an instance of its own, and gives a checked
+//!    [`Description`] (once per version).
+//! 3. [`PluginHandler`] is the informer's `EventHandler`: it keeps one instance and hands it one event at a
+//!    time. After a trap or a time-out it throws the instance away; the next event gets a fresh one.
+//!
+//! Nothing in here trusts a guest. What each of its calls may use is in [`Limits`]; what it says reaches the
+//! operator only through [`GuestLog`], cut to size and stripped of terminal control.
+//!
+//! Calls need a tokio runtime with its clock enabled around them; they use the thread that polls them for as
+//! long as the guest runs, with a break every 10 ms. Drive a [`PluginHandler`] on a thread of its own.
+
+mod bindings;
+mod context;
+mod deadline;
+mod description;
+mod engine;
+mod guest_log;
+mod handler;
+mod hash;
+mod host;
+mod instance;
+mod limits;
+mod line_buffer;
+mod load;
+mod outcome;
+mod output;
+mod plugin;
+mod settings;
+mod state;
+mod stdio;
+mod text;
+mod ticker;
+
+pub use context::Context;
+pub use description::{Description, Subscription};
+pub use engine::{Engine, EngineError};
+pub use guest_log::{GuestLine, GuestLog, LogLevel, LogSource};
+pub use handler::PluginHandler;
+pub use hash::ContentHash;
+pub use limits::Limits;
+pub use load::{LoadError, LoadOptions, MAX_PLUGIN_BYTES};
+pub use plugin::{DescribeError, Plugin};
+pub use settings::Settings;

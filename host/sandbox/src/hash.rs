@@ -1,0 +1,53 @@
+//! The identity of a plugin's content: the SHA-256 of the file's bytes.
+//!
+//! Used to tell versions apart, to pin a plugin, and to name artefacts. Invariant: always of the bytes as
+//! they were in the file, before anything was made of them.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+/// SHA-256 of a plugin's file. `Display` is the whole hash in hex; [`ContentHash::short`] is for people.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContentHash([u8; 32]);
+
+impl ContentHash {
+    /// The hash of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The hash itself.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The first 12 hex digits.
+    pub fn short(&self) -> String {
+        self.to_string().chars().take(12).collect()
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_sha256_in_hex() {
+        let hash = ContentHash::of(b"abc");
+        assert_eq!(hash.to_string(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(hash.short(), "ba7816bf8f01");
+    }
+}

@@ -1,0 +1,98 @@
+//! Why a file is no plugin, said to its author.
+//!
+//! Made by every step of `load`, shown by the host as it is. Invariant: each message says what to do, lists
+//! all that is wrong of its kind, and shows names from the file only after cleaning.
+
+use crate::text;
+
+/// Bytes of what a library says about a file.
+const DETAIL_BYTES: usize = 2 << 10;
+
+/// Why a file is no plugin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// Nothing in it.
+    #[error("the file is empty: was the build interrupted?")]
+    Empty,
+    /// More than [`crate::MAX_PLUGIN_BYTES`].
+    #[error("the file has {}, more than the {} a plugin may have", text::bytes(*.0), text::bytes(crate::MAX_PLUGIN_BYTES))]
+    TooLarge(usize),
+    /// Its last section goes on after its end.
+    #[error("the file is cut short: it has {have}, but a section in it ends at byte {need}; save it again, best under another name that is then renamed", have = text::bytes(*.have))]
+    Truncated {
+        /// Bytes there.
+        have: usize,
+        /// Bytes that there should be at least.
+        need: usize,
+    },
+    /// Not Wasm at all.
+    #[error(
+        "the file is not WebAssembly: it looks like {0}; a plugin is a component or a core module (it begins with `\\0asm`)"
+    )]
+    NotWasm(&'static str),
+    /// Wasm of another version.
+    #[error(
+        "the file is WebAssembly of an unknown version (header {0:02x?}): build it with a current toolchain"
+    )]
+    UnknownVersion([u8; 4]),
+    /// Compiled to machine code already.
+    #[error(
+        "the file is compiled machine code (.cwasm or ELF), which is never loaded from a plugin folder: put the .wasm there, the host compiles it"
+    )]
+    Precompiled,
+    /// The text form, where only the binary one is taken.
+    #[error("the file is WebAssembly text, which only `hark dev` takes: assemble it (`wasm-tools parse`)")]
+    TextNotAllowed,
+    /// The text form, with a mistake.
+    #[error("the file is WebAssembly text with a mistake: {0}")]
+    Wat(String),
+    /// Broken, or uses something that this host does not know.
+    #[error("the file is not valid WebAssembly: {0}")]
+    Invalid(String),
+    /// A core module that is no plugin.
+    #[error("the core module is not a plugin: it does not export {}; build it with a Hark SDK, as a library (reactor), not as a program", .missing.join(", "))]
+    NoCoreHandler {
+        /// The functions it lacks.
+        missing: Vec<String>,
+    },
+    /// A core module that cannot become a component.
+    #[error("the core module cannot be made a component: {0}")]
+    Componentize(String),
+    /// It does not compile.
+    #[error("the component does not compile: {0}")]
+    Compile(String),
+    /// It needs what this host does not give: all of it.
+    #[error("it imports what this host does not have: {}; a plugin may import hark:plugin@0.1.0 and WASI 0.2's command world", .0.join(", "))]
+    UnmetImports(Vec<String>),
+    /// It has another idea of one of the imports.
+    #[error(
+        "it imports a function with another type than the host's, so it was built against another version of the contract: {0}"
+    )]
+    ImportType(String),
+    /// A component that is no plugin.
+    #[error("the component is not a plugin: it must export `{wanted}`, and exports {found}; build it with a Hark SDK", wanted = crate::load::exports::HANDLER, found = list_or_nothing(.exports))]
+    NoHandler {
+        /// What it does export.
+        exports: Vec<String>,
+    },
+    /// It has another idea of the handler: all differences.
+    #[error("it exports `{wanted}` with other types, so it was built against another version of the contract: {}", .0.join("; "), wanted = crate::load::exports::HANDLER)]
+    ExportType(Vec<String>),
+    /// A bug in this host, met with this file.
+    #[error("loading the file broke the host's compiler; this is a bug of the host's (see its log)")]
+    Panicked,
+}
+
+fn list_or_nothing(names: &[String]) -> String {
+    if names.is_empty() { "nothing".into() } else { names.join(", ") }
+}
+
+/// An error of wasmtime's with its causes, safe to show.
+pub(super) fn chain(error: &wasmtime::Error) -> String {
+    detail(&format!("{error:#}"))
+}
+
+/// What a library says, safe to show.
+pub(super) fn detail(message: &str) -> String {
+    text::clean(message, DETAIL_BYTES)
+}

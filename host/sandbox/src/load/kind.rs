@@ -1,0 +1,167 @@
+//! What a file is, from its first bytes and the lengths of its sections.
+//!
+//! The first step of `load`, so that a half-written file or a wrong one is named as what it is rather than by
+//! a parser's complaint. Invariant: looks at headers only, in one pass, and believes none of them.
+
+use wasmtime::Engine;
+
+use super::LoadError;
+use super::MAX_PLUGIN_BYTES;
+
+/// What a file may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Component,
+    CoreModule,
+    Text,
+}
+
+const MAGIC: &[u8] = b"\0asm";
+const HEADER: usize = 8;
+
+/// Tells what the bytes are.
+pub(super) fn sniff(bytes: &[u8]) -> Result<Kind, LoadError> {
+    if bytes.is_empty() {
+        return Err(LoadError::Empty);
+    }
+    if bytes.len() > MAX_PLUGIN_BYTES {
+        return Err(LoadError::TooLarge(bytes.len()));
+    }
+    if Engine::detect_precompiled(bytes).is_some() || bytes.starts_with(b"\x7fELF") {
+        return Err(LoadError::Precompiled);
+    }
+    let Some(after_magic) = bytes.strip_prefix(MAGIC) else {
+        // A prefix of the magic bytes alone is a file in the middle of being written.
+        return if MAGIC.starts_with(bytes) { Err(cut_short(bytes, HEADER)) } else { not_binary(bytes) };
+    };
+    let Some((version, sections)) = after_magic.split_first_chunk::<4>() else {
+        return Err(cut_short(bytes, HEADER));
+    };
+    let kind = match *version {
+        [1, 0, 0, 0] => Kind::CoreModule,
+        [0x0d, 0, 1, 0] => Kind::Component,
+        other => return Err(LoadError::UnknownVersion(other)),
+    };
+    match sections_end(sections) {
+        end if end > sections.len() => Err(cut_short(bytes, HEADER.saturating_add(end))),
+        _ => Ok(kind),
+    }
+}
+
+fn cut_short(bytes: &[u8], need: usize) -> LoadError {
+    LoadError::Truncated { have: bytes.len(), need }
+}
+
+/// Where the last section ends, which is beyond `bytes` if they are cut short: each section is an id, a
+/// length and so many bytes.
+fn sections_end(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while at < bytes.len() {
+        let Some((length, width)) = leb128(&bytes[at + 1..]) else { return bytes.len() + 1 };
+        at = at.saturating_add(1 + width).saturating_add(length);
+    }
+    at
+}
+
+/// An unsigned LEB128 number of at most 32 bits, and its width. None if the bytes end within it. (A number
+/// that is too wide is taken at 5 bytes; the parser refuses it later.)
+fn leb128(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0_u64;
+    for (index, byte) in bytes.iter().enumerate().take(5) {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 || index == 4 {
+            return Some((usize::try_from(value).unwrap_or(usize::MAX), index + 1));
+        }
+    }
+    None
+}
+
+fn not_binary(bytes: &[u8]) -> Result<Kind, LoadError> {
+    let looks_like = match bytes {
+        [0x1f, 0x8b, ..] => "a gzip archive",
+        [b'P', b'K', 3, 4, ..] => "a zip archive",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "a zstd archive",
+        [b'#', b'!', ..] => "a script",
+        [b'<', ..] => "a web page",
+        _ => match std::str::from_utf8(bytes) {
+            Ok(text) if text.starts_with("version https://git-lfs") => {
+                "a Git LFS pointer (run `git lfs pull`)"
+            }
+            Ok(text) if is_wat(text) => return Ok(Kind::Text),
+            Ok(_) => "plain text",
+            Err(_) => "other binary data",
+        },
+    };
+    Err(LoadError::NotWasm(looks_like))
+}
+
+/// Wasm text begins with a parenthesis or a comment.
+fn is_wat(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with('(') || text.starts_with(";;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_plugin() {
+        let cases: [(&[u8], Kind); 6] = [
+            (b"\0asm\x01\0\0\0", Kind::CoreModule),
+            (b"\0asm\x0d\0\x01\0", Kind::Component),
+            (b"\0asm\x01\0\0\0\x00\x02\x01x\x00\x01\x00", Kind::CoreModule),
+            (b"(module)", Kind::Text),
+            (b"\n ;; a plugin\n(component)", Kind::Text),
+            (b"(; block ;) (module)", Kind::Text),
+        ];
+        for (bytes, want) in cases {
+            assert_eq!(sniff(bytes), Ok(want), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn every_cut_of_a_file_is_noticed_unless_it_falls_between_sections() {
+        let whole = b"\0asm\x01\0\0\0\x00\x05\x01xyzw\x00\x81\x00\x00";
+        let between = [8, 15];
+        assert_eq!(sniff(b""), Err(LoadError::Empty));
+        for end in (1..whole.len()).filter(|end| !between.contains(end)) {
+            let error = sniff(&whole[..end]).expect_err("cut");
+            assert!(
+                matches!(error, LoadError::Truncated { have, need } if have == end && need > end),
+                "{end}: {error}"
+            );
+        }
+        assert_eq!(sniff(whole), Ok(Kind::CoreModule));
+    }
+
+    #[test]
+    fn what_is_not_a_plugin_is_named() {
+        let cases: [(&[u8], LoadError); 9] = [
+            (b"\x7fELF\x02\x01\x01", LoadError::Precompiled),
+            (b"\0asm\x01\0\0\x01", LoadError::UnknownVersion([1, 0, 0, 1])),
+            (b"\0asm\x0c\0\x01\0", LoadError::UnknownVersion([0x0c, 0, 1, 0])),
+            (b"hello", LoadError::NotWasm("plain text")),
+            (b"\x1f\x8b\x08", LoadError::NotWasm("a gzip archive")),
+            (b"<!DOCTYPE html>", LoadError::NotWasm("a web page")),
+            (b"#!/bin/sh\n", LoadError::NotWasm("a script")),
+            (
+                b"version https://git-lfs.github.com/spec/v1\n",
+                LoadError::NotWasm("a Git LFS pointer (run `git lfs pull`)"),
+            ),
+            (b"\xff\xfe\x00", LoadError::NotWasm("other binary data")),
+        ];
+        for (bytes, want) in cases {
+            assert_eq!(sniff(bytes), Err(want));
+        }
+    }
+
+    #[test]
+    fn lengths_beyond_all_bounds_do_not_overflow() {
+        assert!(matches!(
+            sniff(b"\0asm\x01\0\0\0\x00\xff\xff\xff\xff\xff"),
+            Err(LoadError::Truncated { .. })
+        ));
+        assert!(matches!(sniff(b"\0asm\x01\0\0\0\x00"), Err(LoadError::Truncated { .. })));
+    }
+}

@@ -1,0 +1,99 @@
+//! A loaded plugin: compiled, linked, ready to be instantiated any number of times.
+//!
+//! Made by `Engine::load`, shared by whoever runs it. Invariant: immutable; holds no guest state.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::time::timeout;
+
+use crate::bindings::PluginPre;
+use crate::context::Context;
+use crate::description::{self, Description};
+use crate::hash::ContentHash;
+use crate::instance::Instance;
+use crate::outcome::{self, Fault};
+use crate::output::Output;
+use crate::state::GuestState;
+
+/// A plugin that can be run. Cheap to clone; clones share the compiled code.
+#[derive(Clone)]
+pub struct Plugin(Arc<Inner>);
+
+struct Inner {
+    pre: PluginPre<GuestState>,
+    hash: ContentHash,
+    size: usize,
+}
+
+/// Why a plugin has no description: this version cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DescribeError {
+    /// The plugin itself says so: `describe` gave an error.
+    #[error("the plugin refuses to run: {0}")]
+    Refused(String),
+    /// The description breaks the contract: everything that is wrong with it.
+    #[error("its description is wrong: {}", .0.join("; "))]
+    Invalid(Vec<String>),
+    /// The plugin broke.
+    #[error("describe broke: {0}")]
+    Trap(String),
+    /// The plugin took too long.
+    #[error("describe took too long: {0}")]
+    Timeout(String),
+}
+
+// === impl Plugin ===
+
+impl Plugin {
+    pub(crate) fn new(pre: PluginPre<GuestState>, hash: ContentHash, size: usize) -> Self {
+        Self(Arc::new(Inner { pre, hash, size }))
+    }
+
+    /// The hash of the file's bytes.
+    pub fn hash(&self) -> &ContentHash {
+        &self.0.hash
+    }
+
+    /// The number of the file's bytes.
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    pub(crate) fn pre(&self) -> &PluginPre<GuestState> {
+        &self.0.pre
+    }
+
+    /// Asks the plugin what it is and wants, in an instance of its own that is dropped afterwards. It may use
+    /// the settings and write to the log; its cache is not synced.
+    ///
+    /// # Errors
+    /// [`DescribeError`] if it gives none, or one that breaks the contract.
+    pub async fn describe(&self, context: &Context) -> Result<Description, DescribeError> {
+        let output = Output::new(context);
+        let limits = &context.limits;
+        let ends = Instant::now() + limits.budget;
+        let call = async {
+            let mut instance = Instance::start(self, context, &output, None, ends).await?;
+            instance.describe(ends).await
+        };
+        let answer = match timeout(limits.budget, call).await {
+            Ok(answer) => answer.map_err(|error| Fault::of(&error, limits)),
+            Err(_) => Err(Fault::budget(limits)),
+        };
+        output.end();
+        match answer {
+            Ok(Ok(description)) => description::check(description).map_err(DescribeError::Invalid),
+            Ok(Err(message)) => Err(DescribeError::Refused(outcome::message(&message))),
+            Err(Fault::Trap(message)) => Err(DescribeError::Trap(message)),
+            Err(Fault::Timeout(message)) => Err(DescribeError::Timeout(message)),
+        }
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plugin({}, {} bytes)", self.0.hash.short(), self.0.size)
+    }
+}

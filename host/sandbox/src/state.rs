@@ -1,0 +1,80 @@
+//! What a store carries for its guest: everything that an import may reach.
+//!
+//! Made by `instance`, one for each instance. Invariant: it holds no capability beyond the plugin's own
+//! words, settings and cache; of WASI only clocks, random numbers and the two output streams do anything.
+
+use std::sync::Arc;
+
+use hark_informer::cache::CacheReader;
+use hark_informer::handler::Delivery;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use crate::context::Context;
+use crate::deadline::Deadline;
+use crate::guest_log::LogSource;
+use crate::limits::Limiter;
+use crate::output::Output;
+use crate::settings::Settings;
+use crate::stdio::Stream;
+
+/// Live WASI resources (streams, pollables): a guest that leaks them is stopped.
+const RESOURCES: usize = 4096;
+/// Bytes of random numbers in one request.
+const RANDOM_BYTES: u64 = 1 << 20;
+
+/// The data of one store.
+pub(crate) struct GuestState {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) output: Arc<Output>,
+    /// The plugin's cache; none in `describe`.
+    pub(crate) cache: Option<Arc<dyn CacheReader>>,
+    /// The event being handled.
+    pub(crate) delivery: Option<Delivery>,
+    pub(crate) deadline: Arc<Deadline>,
+    pub(crate) limiter: Limiter,
+    wasi: WasiCtx,
+    table: ResourceTable,
+}
+
+impl GuestState {
+    pub(crate) fn new(
+        context: &Context,
+        output: &Arc<Output>,
+        cache: Option<Arc<dyn CacheReader>>,
+        deadline: Arc<Deadline>,
+    ) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(RESOURCES);
+        Self {
+            settings: Arc::clone(&context.settings),
+            output: Arc::clone(output),
+            cache,
+            delivery: None,
+            deadline,
+            limiter: Limiter::new(&context.limits),
+            wasi: wasi(output),
+            table,
+        }
+    }
+}
+
+impl WasiView for GuestState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+/// The builder starts with no files, arguments, environment or input; the network is refused in so many
+/// words, so that a changed default could not open it.
+fn wasi(output: &Arc<Output>) -> WasiCtx {
+    WasiCtx::builder()
+        .stdout(Stream::new(output, LogSource::Stdout))
+        .stderr(Stream::new(output, LogSource::Stderr))
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false)
+        .socket_addr_check(|_, _| Box::pin(async { false }))
+        .max_random_size(RANDOM_BYTES)
+        .build()
+}

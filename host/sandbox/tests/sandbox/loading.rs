@@ -1,0 +1,196 @@
+//! What is a plugin, and what is said of what is not.
+
+use hark_sandbox::{ContentHash, Limits, LoadError, LoadOptions};
+use wit_component::StringEncoding;
+use wit_parser::Resolve;
+
+use crate::support::{Guest, Host, context, engine, load};
+
+fn binary(text: &str) -> Vec<u8> {
+    wat::parse_str(text).expect("right text")
+}
+
+fn load_binary(bytes: &[u8]) -> Result<hark_sandbox::Plugin, LoadError> {
+    engine().load(bytes, LoadOptions::default())
+}
+
+/// A module with a world of its own in it: ours, and more.
+fn in_world(text: &str, world: &str) -> Vec<u8> {
+    let mut resolve = Resolve::default();
+    resolve.push_path("../../wit").expect("our contract");
+    let package = resolve.push_str("test.wit", world).expect("a world");
+    let world = resolve.select_world(&[package], Some("test:guest/test")).expect("the world");
+    let mut module = binary(text);
+    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .expect("embeds");
+    module
+}
+
+fn component(module: &[u8]) -> Vec<u8> {
+    let encoder = wit_component::ComponentEncoder::default().module(module).expect("a module");
+    encoder.validate(true).encode().expect("a component")
+}
+
+const PLUGIN: &str = "package test:guest; world test { include hark:plugin/plugin@0.1.0; }";
+
+#[tokio::test]
+async fn a_plugin_may_be_a_bare_module_a_typed_module_or_a_component() {
+    let text = Guest::default().text();
+    let typed = in_world(&text, PLUGIN);
+    for bytes in [binary(&text), typed.clone(), component(&typed)] {
+        let plugin = load_binary(&bytes).expect("a plugin");
+        assert_eq!(plugin.hash(), &ContentHash::of(&bytes));
+        assert_eq!(plugin.size(), bytes.len());
+        plugin.describe(&context(Limits::default()).0).await.expect("a description");
+        assert_eq!(Host::new(plugin).add().await, hark_informer::handler::Outcome::Ok);
+    }
+}
+
+#[test]
+fn text_is_taken_where_it_is_allowed() {
+    let text = Guest::default().text();
+    assert!(load(&text).is_ok());
+    assert_eq!(load_binary(text.as_bytes()).err(), Some(LoadError::TextNotAllowed));
+    assert!(matches!(load("(module (nonsense))"), Err(LoadError::Wat(_))));
+}
+
+#[test]
+fn files_that_are_no_wasm_are_named() {
+    assert_eq!(load_binary(b"").err(), Some(LoadError::Empty));
+    assert_eq!(load_binary(b"hello").err(), Some(LoadError::NotWasm("plain text")));
+    assert_eq!(load_binary(b"\x7fELF\x02\x01\x01\0").err(), Some(LoadError::Precompiled));
+}
+
+#[test]
+fn half_a_file_is_never_a_plugin_and_never_a_panic() {
+    let module = binary(&Guest::default().text());
+    let component = component(&in_world(&Guest::default().text(), PLUGIN));
+    for whole in [module, component] {
+        for end in (0..whole.len()).step_by(41) {
+            assert!(load_binary(&whole[..end]).is_err(), "{end} of {}", whole.len());
+        }
+    }
+}
+
+#[test]
+fn a_file_with_a_flipped_byte_is_never_a_panic() {
+    let whole = binary(&Guest::default().text());
+    for at in (8..whole.len()).step_by(17) {
+        let mut broken = whole.clone();
+        broken[at] ^= 0x55;
+        // Some flips only change data, and load.
+        assert_ne!(load_binary(&broken).err(), Some(LoadError::Panicked), "byte {at}");
+    }
+}
+
+#[test]
+fn an_invalid_module_is_refused() {
+    let mut module = binary("(module (func (result i32) (i32.const 1)))");
+    // A drop in place of the constant leaves nothing to return.
+    let at = module.windows(2).position(|code| code == [0x41, 0x01]).expect("the constant");
+    module[at] = 0x1a;
+    assert!(matches!(load_binary(&module), Err(LoadError::Invalid(_))));
+}
+
+#[test]
+fn a_module_that_is_no_plugin_is_told_what_it_lacks() {
+    let error = load(r#"(module (func (export "_start")))"#).expect_err("a program");
+    let LoadError::NoCoreHandler { missing } = &error else { panic!("{error}") };
+    assert_eq!(missing.len(), 4);
+    assert!(error.to_string().contains("`hark:plugin/handler@0.1.0#on-add`"), "{error}");
+
+    let text = Guest::default().text().replace("#on-delete", "#on-remove");
+    let error = load(&text).expect_err("lacks one");
+    let missing = vec!["`hark:plugin/handler@0.1.0#on-delete`".to_owned()];
+    assert_eq!(error, LoadError::NoCoreHandler { missing });
+}
+
+#[test]
+fn a_module_with_other_types_is_refused() {
+    let text = Guest::default().text().replace("(param $initial i32)", "(param $initial i64)");
+    let error = load(&text).expect_err("another type");
+    assert!(matches!(&error, LoadError::Componentize(why) if why.contains("on-add")), "{error}");
+}
+
+#[test]
+fn all_foreign_imports_of_a_module_are_told() {
+    let imports = r#"(import "env" "abort" (func)) (import "wasi_unstable" "fd_write" (func))"#;
+    let guest = Guest { imports: imports.into(), ..Guest::default() };
+    let want = vec!["env.abort".to_owned(), "wasi_unstable.fd_write".to_owned()];
+    assert_eq!(load(&guest.text()).err(), Some(LoadError::UnmetImports(want)));
+}
+
+#[test]
+fn all_unmet_imports_of_a_component_are_told() {
+    let world = "package test:guest;
+        interface a { f: func(); g: func(); }
+        interface types { record only { types: u32 } }
+        world test {
+            include hark:plugin/plugin@0.1.0;
+            import a;
+            import types;
+            import bare: func();
+        }";
+    let imports = r#"(import "test:guest/a" "f" (func)) (import "$root" "bare" (func))
+        (import "hark:plugin/log@0.1.0" "log" (func (param i32 i32 i32)))"#;
+    let text = Guest { imports: imports.into(), ..Guest::default() }.text();
+    let error = load_binary(&component(&in_world(&text, world))).expect_err("unmet");
+    let LoadError::UnmetImports(mut names) = error else { panic!("{error}") };
+    names.sort();
+    assert_eq!(names, ["bare", "test:guest/a"]);
+}
+
+#[test]
+fn an_import_of_another_type_is_refused() {
+    let world = "package test:guest;
+        world test { include hark:plugin/plugin@0.1.0; }";
+    let text = Guest {
+        imports: r#"(import "hark:plugin/log@0.1.0" "log" (func (param i32 i32 i32)))"#.into(),
+        ..Guest::default()
+    }
+    .text();
+    // The same world but for a level that takes the place of another.
+    let mut module = in_world(&text, world);
+    let at = module.windows(5).position(|name| name == b"debug").expect("the level's name");
+    module[at..at + 5].copy_from_slice(b"fatal");
+    let error = load_binary(&component(&module)).expect_err("another type");
+    assert!(matches!(&error, LoadError::ImportType(why) if why.contains("hark:plugin/log@0.1.0")), "{error}");
+}
+
+#[test]
+fn a_component_that_is_no_plugin_is_told_what_it_exports() {
+    let error = load(
+        r#"(component (component $c) (instance $i (instantiate $c)) (export "a:b/c@1.0.0" (instance $i)))"#,
+    )
+    .expect_err("no plugin");
+    assert_eq!(error, LoadError::NoHandler { exports: vec!["a:b/c@1.0.0".into()] });
+    let wanted = "it must export `hark:plugin/handler@0.1.0`, and exports a:b/c@1.0.0";
+    assert!(error.to_string().contains(wanted), "{error}");
+    assert_eq!(load("(component)").err(), Some(LoadError::NoHandler { exports: vec![] }));
+}
+
+#[test]
+fn a_handler_of_another_shape_is_told_what_differs() {
+    let error = load(
+        r#"(component
+            (core module $m (func (export "f")))
+            (core instance $m (instantiate $m))
+            (func $f (canon lift (core func $m "f")))
+            (component $c (import "f" (func $f)) (export "describe" (func $f)) (export "on-add" (func $f)))
+            (instance $i (instantiate $c (with "f" (func $f))))
+            (export "hark:plugin/handler@0.1.0" (instance $i)))"#,
+    )
+    .expect_err("another shape");
+    let LoadError::ExportType(problems) = &error else { panic!("{error}") };
+    assert_eq!(problems.len(), 4, "{problems:?}");
+    assert!(problems[1].starts_with("`on-add`: "), "{problems:?}");
+    assert_eq!(problems[2], "`on-update` is missing");
+}
+
+#[test]
+fn more_exports_than_the_world_has_are_ignored() {
+    let world = "package test:guest;
+        world test { include hark:plugin/plugin@0.1.0; export init: func(); }";
+    let text = Guest { extra: r#"(func (export "init"))"#.into(), ..Guest::default() }.text();
+    assert!(load_binary(&in_world(&text, world)).is_ok());
+}

@@ -1,0 +1,12 @@
+//! The sandbox from outside: plugins written as WebAssembly text, run as the host runs them.
+//!
+//! One binary, since linking wasmtime takes longer than all the tests. No test waits for time to pass: a
+//! guest that spins ends by its deadline, one that sleeps by a paused clock.
+
+mod answers;
+mod describing;
+mod faults;
+mod importing;
+mod loading;
+mod saying;
+mod support;
