@@ -3,6 +3,9 @@
 //! The only module that knows `kube`, which it uses for configuration, credentials, TLS and sending; requests
 //! are built by hand. Invariant: nothing here retries, so that every refusal reaches the reflector, and
 //! nothing waits for ever: connecting, the head of an answer and silence within its body each have a limit.
+//!
+//! kube logs every failed request by itself, at level error; the reflector logs a problem once. A program
+//! that uses both leaves kube's out of its log: [`LOG_DIRECTIVE`].
 
 mod config;
 mod discovery;
@@ -27,6 +30,9 @@ use crate::status::{ApiError, Status, printable};
 
 /// What the client calls itself.
 const AGENT: &str = concat!("hark/", env!("CARGO_PKG_VERSION"));
+
+/// What to add to a `tracing` filter so that failures are not logged at every retry.
+pub const LOG_DIRECTIVE: &str = "kube_client=off";
 
 /// Most of a refusal's body that is read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -158,12 +164,21 @@ impl Client {
         self.collect(body, usize::MAX).await
     }
 
-    /// GETs a path with its query and gives the body as it comes; silence of `idle` plus the limits' slack is
+    /// GETs a path with its query and gives the body as it comes.
+    ///
+    /// # Errors
+    /// [`ApiError`]; a refusal is a [`Status`].
+    pub async fn get_chunks(&self, path_and_query: &str) -> Result<ByteStream, ApiError> {
+        let body = self.send(path_and_query).await?;
+        Ok(self.chunks(body, self.shared.limits.body_idle).boxed())
+    }
+
+    /// GETs a watch's path with its query and gives the body as it comes; silence of `idle` plus the limits' slack is
     /// an error.
     ///
     /// # Errors
     /// [`ApiError`]; a refusal is a [`Status`].
-    pub async fn get_stream(&self, path_and_query: &str, idle: Duration) -> Result<ByteStream, ApiError> {
+    pub async fn get_watch(&self, path_and_query: &str, idle: Duration) -> Result<ByteStream, ApiError> {
         let body = self.send(path_and_query).await?;
         Ok(self.chunks(body, idle + self.shared.limits.watch_slack).boxed())
     }

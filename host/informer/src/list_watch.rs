@@ -5,6 +5,7 @@
 //! in order, also those that it could not decode.
 
 mod decode;
+mod page;
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,7 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 
 use self::decode::Decoder;
+use self::page::PageReader;
 use crate::client::Client;
 use crate::frame::{DEFAULT_MAX_LINE, Frame, FrameError, Frames};
 use crate::object::{Ingest, Object, ObjectKey};
@@ -166,8 +168,13 @@ impl ListWatch {
                 ("resourceVersion", &*params.resource_version),
             ],
         );
-        let body = self.client.get(&request).await?;
-        Decoder::new(&resource, self.ingest).page(&body)
+        let decoder = Decoder::new(&resource, self.ingest);
+        let mut page = PageReader::new(&decoder);
+        let mut chunks = self.client.get_chunks(&request).await?;
+        while let Some(chunk) = chunks.next().await {
+            page.push(&chunk?)?;
+        }
+        page.finish()
     }
 
     async fn watch_stream(&self, params: WatchParams) -> Result<WatchStream, ApiError> {
@@ -181,7 +188,7 @@ impl ListWatch {
                 ("watch", "true"),
             ],
         );
-        let bytes = self.client.get_stream(&request, params.timeout).await?;
+        let bytes = self.client.get_watch(&request, params.timeout).await?;
         let frames = Frames::new(bytes, DEFAULT_MAX_LINE);
         Ok(decode_events(frames, Decoder::new(&resource, self.ingest)))
     }

@@ -370,7 +370,7 @@ async fn a_client_waits_for_a_silent_server_no_longer_than_its_limits() {
     assert!(matches!(&silent, Err(ApiError::Unreachable(text)) if text.contains("no answer")), "{silent:?}");
     let cut = client.get("/api/v1/configmaps").await;
     assert!(matches!(cut, Err(ApiError::Unreachable(_))), "{cut:?}");
-    let stream = client.get_stream("/api/v1/configmaps?watch=true", Duration::from_millis(100)).await;
+    let stream = client.get_watch("/api/v1/configmaps?watch=true", Duration::from_millis(100)).await;
     let got: Vec<_> = stream.expect("a watch").collect().await;
     assert!(matches!(got.first(), Some(Ok(_))));
     assert!(

@@ -1,14 +1,15 @@
-//! Decodes list pages and watch events into objects.
+//! Decodes list items and watch events into objects.
 //!
-//! Used by [`ListWatch`](super::ListWatch). Invariant: nothing is dropped in silence. A list with one object
+//! Used by [`ListWatch`](super::ListWatch) and its page reader. Invariant: nothing is dropped in silence. A list with one object
 //! that does not decode is an error that names it; a watch event with one is told as such.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{ListPage, Undecodable, WatchEvent};
+use super::{Undecodable, WatchEvent};
 use crate::object::{Ingest, Object, ObjectKey, TypeMeta};
 use crate::resource::Resource;
 use crate::status::{ApiError, Status, printable};
@@ -24,17 +25,22 @@ pub(super) struct Decoder {
     ingest: Ingest,
 }
 
+/// What a list says besides its items.
+#[derive(Debug, Default)]
+pub(super) struct ListHead {
+    pub(super) resource_version: String,
+    pub(super) continue_token: String,
+}
+
+/// A list without its items.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct List<'a> {
     #[serde(borrow)]
     kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    api_version: Option<Cow<'a, str>>,
     metadata: Option<ListMeta>,
     // Two options: absent is not a list, null is an empty one (Go's nil slice).
-    #[serde(borrow, default, deserialize_with = "present")]
-    items: Option<Option<Vec<&'a RawValue>>>,
+    #[serde(default, deserialize_with = "present")]
+    items: Option<Option<[(); 0]>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -82,41 +88,42 @@ impl Decoder {
         Self { expected, ingest }
     }
 
-    /// A list's body. Items without a type get the list's, `ConfigMapList` making a `ConfigMap`. A Table, or
-    /// anything else without items, is refused (rule R-LIST-8).
-    pub(super) fn page(&self, body: &[u8]) -> Result<ListPage, ApiError> {
-        let text = std::str::from_utf8(body).map_err(|error| undecodable_list(&error.to_string()))?;
-        let list: List<'_> =
-            serde_json::from_str(text).map_err(|error| undecodable_list(&error.to_string()))?;
-        let Some(items) = list.items else {
-            let kind = list.kind.as_deref().unwrap_or("something without a kind");
-            return Err(undecodable_list(&format!("it is no list, but {kind}")));
-        };
-        let item_type = self.item_type(list.kind.as_deref(), list.api_version.as_deref());
-        let items = items.unwrap_or_default();
-        let objects = items.iter().enumerate().map(|(index, item)| {
-            Object::parse(item.get(), Some(&item_type), self.ingest).map_err(|error| {
-                let name = lenient_key(item.get()).map_or_else(String::new, |key| format!(" ({key})"));
-                undecodable_list(&format!("item {index}{name}: {error}"))
-            })
-        });
-        let items = objects.collect::<Result<_, _>>()?;
-        let meta = list.metadata.unwrap_or_default();
-        Ok(ListPage {
-            items,
-            resource_version: meta.resource_version.unwrap_or_default(),
-            continue_token: meta.continue_token.unwrap_or_default(),
-        })
-    }
-
-    fn item_type(&self, list_kind: Option<&str>, api_version: Option<&str>) -> TypeMeta {
+    /// The type that items without one get: the list's, `ConfigMapList` making a `ConfigMap`; where that says
+    /// nothing, or says it only after the items, what discovery said. `before` is the text before the items.
+    pub(super) fn item_type(&self, before: &[u8]) -> TypeMeta {
+        let mut text = before.to_vec();
+        text.extend_from_slice(b"]}");
+        let head: Option<Head<'_>> = serde_json::from_slice(&text).ok();
+        let list_kind = head.as_ref().and_then(|head| head.kind.as_deref());
         match list_kind.and_then(|kind| kind.strip_suffix("List")).filter(|kind| !kind.is_empty()) {
             Some(kind) => TypeMeta {
-                api_version: api_version.unwrap_or(&self.expected.api_version).to_owned(),
+                api_version: head
+                    .as_ref()
+                    .and_then(|head| head.api_version.as_deref())
+                    .unwrap_or(&self.expected.api_version)
+                    .to_owned(),
                 kind: kind.to_owned(),
             },
             None => self.expected.clone(),
         }
+    }
+
+    /// One item of a list.
+    ///
+    /// # Errors
+    /// It does not decode; the error says which one it is.
+    pub(super) fn item(
+        &self,
+        index: usize,
+        text: &[u8],
+        item_type: &TypeMeta,
+    ) -> Result<Arc<Object>, ApiError> {
+        let text =
+            std::str::from_utf8(text).map_err(|error| undecodable_list(&format!("item {index}: {error}")))?;
+        Object::parse(text, Some(item_type), self.ingest).map_err(|error| {
+            let name = lenient_key(text).map_or_else(String::new, |key| format!(" ({key})"));
+            undecodable_list(&format!("item {index}{name}: {error}"))
+        })
     }
 
     /// One line of a watch.
@@ -191,6 +198,24 @@ impl Decoder {
     }
 }
 
+impl ListHead {
+    /// Reads a list whose items have been taken out. A Table, or anything else without items, is refused
+    /// (rule R-LIST-8).
+    pub(super) fn read(text: &[u8]) -> Result<Self, ApiError> {
+        let list: List<'_> =
+            serde_json::from_slice(text).map_err(|error| undecodable_list(&error.to_string()))?;
+        if list.items.is_none() {
+            let kind = list.kind.as_deref().unwrap_or("something without a kind");
+            return Err(undecodable_list(&format!("it is no list, but {kind}")));
+        }
+        let meta = list.metadata.unwrap_or_default();
+        Ok(Self {
+            resource_version: meta.resource_version.unwrap_or_default(),
+            continue_token: meta.continue_token.unwrap_or_default(),
+        })
+    }
+}
+
 fn bookmark(object: &str) -> WatchEvent {
     match serde_json::from_str::<Marker>(object) {
         Ok(Marker { metadata }) => {
@@ -216,7 +241,7 @@ fn lenient_key(object: &str) -> Option<ObjectKey> {
     Some(ObjectKey::new(namespace, name))
 }
 
-fn undecodable_list(what: &str) -> ApiError {
+pub(super) fn undecodable_list(what: &str) -> ApiError {
     ApiError::Decode(format!("the list does not decode: {}", printable(what)))
 }
 
@@ -237,15 +262,11 @@ mod tests {
     use super::*;
 
     fn decoder() -> Decoder {
-        decoder_of("", "v1", "ConfigMap")
-    }
-
-    fn decoder_of(group: &str, version: &str, kind: &str) -> Decoder {
         let resource = Resource {
-            group: group.into(),
-            version: version.into(),
-            plural: "things".into(),
-            kind: kind.into(),
+            group: String::new(),
+            version: "v1".into(),
+            plural: "configmaps".into(),
+            kind: "ConfigMap".into(),
             namespaced: true,
         };
         Decoder::new(&resource, Ingest::default())
@@ -253,64 +274,6 @@ mod tests {
 
     fn event(line: &str) -> WatchEvent {
         decoder().event(line.as_bytes()).expect("an event")
-    }
-
-    fn list_problem(body: &str) -> String {
-        decoder().page(body.as_bytes()).expect_err("no list").to_string()
-    }
-
-    #[test]
-    fn items_of_a_built_in_list_get_their_type_from_the_list() {
-        let body = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"228","continue":"abc","remainingItemCount":3},"items":[{"metadata":{"name":"cm-0","namespace":"wire"},"data":{"n":"0"}}]}"#;
-        let page = decoder().page(body.as_bytes()).expect("a page");
-        assert_eq!((page.resource_version.as_str(), page.continue_token.as_str()), ("228", "abc"));
-        assert_eq!(
-            page.items.first().map(|object| object.json()),
-            Some(
-                r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-0","namespace":"wire"},"data":{"n":"0"}}"#
-            )
-        );
-    }
-
-    #[test]
-    fn a_custom_resource_list_has_its_metadata_last_and_an_odd_kind() {
-        let body = r#"{"apiVersion":"x.io/v1","items":[{"apiVersion":"x.io/v1","kind":"Gadget","metadata":{"name":"g"}},{"metadata":{"name":"h"}}],"kind":"GadgetCollection","metadata":{"continue":"","resourceVersion":"9"}}"#;
-        let page = decoder_of("x.io", "v1", "Gadget").page(body.as_bytes()).expect("a page");
-        assert_eq!((page.resource_version.as_str(), page.continue_token.as_str()), ("9", ""));
-        let texts: Vec<&str> = page.items.iter().map(|object| object.json()).collect();
-        assert_eq!(
-            texts,
-            [
-                r#"{"apiVersion":"x.io/v1","kind":"Gadget","metadata":{"name":"g"}}"#,
-                r#"{"kind":"Gadget","apiVersion":"x.io/v1","metadata":{"name":"h"}}"#
-            ]
-        );
-    }
-
-    #[test]
-    fn no_items_is_an_empty_list_only_if_the_server_says_so() {
-        for items in ["[]", "null"] {
-            let body =
-                format!(r#"{{"kind":"ConfigMapList","metadata":{{"resourceVersion":"1"}},"items":{items}}}"#);
-            assert!(decoder().page(body.as_bytes()).expect("a page").items.is_empty());
-        }
-        let table = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"rows":[]}"#;
-        assert!(list_problem(table).contains("no list, but Table"), "R-LIST-8, TestIsUnsupportedTableObject");
-        assert!(list_problem("{}").contains("no list"));
-        assert!(list_problem("{\"items\":[").contains("does not decode"));
-        assert!(decoder().page(b"{\"kind\":\"\xff\"}").is_err());
-    }
-
-    #[test]
-    fn one_bad_item_fails_the_list_and_is_named() {
-        let body = r#"{"kind":"ConfigMapList","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b","namespace":"n","uid":7}}]}"#;
-        assert!(
-            list_problem(body).contains("item 1 (n/b): object does not decode"),
-            "{}",
-            list_problem(body)
-        );
-        let nameless = r#"{"kind":"ConfigMapList","items":[{"metadata":{}}]}"#;
-        assert!(list_problem(nameless).contains("item 0: object has no metadata.name"));
     }
 
     #[test]
