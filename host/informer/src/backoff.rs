@@ -68,6 +68,17 @@ impl Backoff {
         nominal + nominal.mul_f64(self.config.jitter * self.random.random::<f64>())
     }
 
+    /// A wait of the first step, which leaves the sequence where it is: for what is no failure.
+    pub(crate) fn first_step(&mut self) -> Duration {
+        let nominal = self.config.initial.min(self.config.cap);
+        nominal + nominal.mul_f64(self.config.jitter * self.random.random::<f64>())
+    }
+
+    /// `wait` and up to a second more, so that clients told the same do not come back together.
+    pub(crate) fn spread(&mut self, wait: Duration) -> Duration {
+        wait + wait.min(Duration::from_secs(1)).mul_f64(self.config.jitter * self.random.random::<f64>())
+    }
+
     /// Begins the sequence anew.
     pub fn reset(&mut self) {
         self.next = self.config.initial;

@@ -9,8 +9,10 @@
 //! Deviations from client-go, all on the side of fewer relists: any failure to reach the server for a watch
 //! is retried at the same version, not only a refused connection (R-W-3); a page after the first that the
 //! server is too busy for is asked for again, not the whole list; a version that the watch calls too old
-//! twice in a row is given up (#133810); the resync timer runs through failures (R-RS-3); an event without a
-//! version does not erase the last one. The back-off's reset is in [`crate::backoff`].
+//! twice in a row is given up (#133810); an event without a version does not erase the last one. And some on
+//! the side of healing sooner: a watch too old for the first time is followed by a list after the first step,
+//! however far an outage had brought the back-off; the back-off begins anew when an absent resource has
+//! appeared; the resync timer runs through failures (R-RS-3). The back-off's own is in [`crate::backoff`].
 
 mod health;
 mod store;
@@ -43,6 +45,10 @@ const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// Longest `Retry-After` that is obeyed.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
+
+/// How often in a row a `Retry-After` is obeyed as it is; then the back-off's step counts if it is longer
+/// (client-go's REST layer, section 1.10).
+const MAX_OBEYED: u32 = 10;
 
 /// Longest wait before asking again for a resource that is absent or forbidden: somebody may be putting that
 /// right just now.
@@ -85,6 +91,8 @@ pub struct Reflector<S> {
     expired_version: Option<String>,
     /// Watches in a row that were very short.
     very_short_watches: u32,
+    /// `Retry-After`s obeyed since something last succeeded.
+    obeyed: u32,
 }
 
 /// Where the reflector is. Each state is left by one step, which does one thing and says what is next.
@@ -136,6 +144,7 @@ impl<S: ReflectorStore> Reflector<S> {
             paginated: false,
             expired_version: None,
             very_short_watches: 0,
+            obeyed: 0,
         }
     }
 
@@ -197,6 +206,7 @@ impl<S: ReflectorStore> Reflector<S> {
                 self.health.listed(&list.resource_version);
                 self.version = list.resource_version;
                 self.version_unavailable = false;
+                self.obeyed = 0;
                 State::Watch
             }
             Err(error) => self.cycle_failed(&error),
@@ -283,6 +293,7 @@ impl<S: ReflectorStore> Reflector<S> {
         match self.source.watch(params).await {
             Ok(stream) => {
                 self.health.watching();
+                self.obeyed = 0;
                 let records_versions = !matches!(self.version.as_str(), "" | "0");
                 State::Follow(OpenWatch { stream, opened: Instant::now(), events: 0, records_versions })
             }
@@ -297,7 +308,7 @@ impl<S: ReflectorStore> Reflector<S> {
         let event = tokio::select! {
             event = watch.stream.next() => event,
             () = sleep_until(proven), if self.health.is_failing() => {
-                self.health.healed();
+                self.healed();
                 return State::Follow(watch);
             }
         };
@@ -350,7 +361,13 @@ impl<S: ReflectorStore> Reflector<S> {
             self.expired_version = None;
         }
         self.health.applied(key, &self.version);
-        self.health.healed();
+        self.healed();
+    }
+
+    fn healed(&mut self) {
+        if self.health.healed() == Some(ProblemKind::Absent) {
+            self.backoff.reset();
+        }
     }
 
     /// R-W-6: the server ended the watch, or the connection did.
@@ -373,10 +390,15 @@ impl<S: ReflectorStore> Reflector<S> {
         if is_expired {
             // Not a problem, but what comes of having been away; the list that follows is at the same version
             // unless that was tried before.
-            self.version_unavailable |= self.expired_version.as_ref() == Some(&self.version);
-            self.expired_version = Some(self.version.clone());
             tracing::info!(informer = %self.options.name, "watch: {error}; listing again");
-            return self.wait(None, After::Cycle);
+            let wait = match self.expired_version.replace(self.version.clone()) {
+                None => self.backoff.first_step(),
+                Some(before) => {
+                    self.version_unavailable |= before == self.version;
+                    self.backoff.step()
+                }
+            };
+            return State::Wait { until: Instant::now() + wait, then: After::Cycle };
         }
         let keeps_its_place = match error {
             ApiError::Status(status) => status.is_too_many_requests(),
@@ -408,14 +430,18 @@ impl<S: ReflectorStore> Reflector<S> {
         State::Wait { until: Instant::now() + wait, then }
     }
 
-    /// R-BO-1: one sequence for everything. At least what the server asks for.
+    /// R-BO-1: one sequence for everything, but what the server asks for goes before it.
     fn next_wait(&mut self, error: &ApiError) -> Duration {
-        let step = self.backoff.step();
         if !error.problem_kind().holds_others_back() {
-            return step.min(MAX_HEALABLE_WAIT);
+            return self.backoff.step().min(MAX_HEALABLE_WAIT);
         }
-        let asked = error.status().and_then(|status| status.retry_after).unwrap_or_default();
-        step.max(asked.min(MAX_RETRY_AFTER))
+        let Some(asked) = error.status().and_then(|status| status.retry_after) else {
+            return self.backoff.step();
+        };
+        let asked = asked.min(MAX_RETRY_AFTER);
+        self.obeyed += 1;
+        let step = if self.obeyed > MAX_OBEYED { self.backoff.step() } else { Duration::ZERO };
+        step.max(self.backoff.spread(asked))
     }
 }
 

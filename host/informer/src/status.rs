@@ -95,7 +95,7 @@ impl Status {
         if status.code == 0 {
             status.code = code;
         }
-        status.retry_after = retry_after.or(status.retry_after);
+        status.retry_after = retry_after.or(status.retry_after).filter(|wait| !wait.is_zero());
         status
     }
 

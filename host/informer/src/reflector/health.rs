@@ -260,13 +260,13 @@ impl Health {
         self.fault.is_some()
     }
 
-    /// What failed works again.
-    pub(super) fn healed(&mut self) {
-        if self.fault.take().is_some() {
-            info!(informer = %self.name, "works again");
-            self.logged.clear();
-            self.publish_problem();
-        }
+    /// What failed works again; says what class of problem it was.
+    pub(super) fn healed(&mut self) -> Option<ProblemKind> {
+        let fault = self.fault.take()?;
+        info!(informer = %self.name, "works again");
+        self.logged.clear();
+        self.publish_problem();
+        Some(fault.kind)
     }
 
     fn publish_problem(&self) {
