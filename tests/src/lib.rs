@@ -1,1 +1,36 @@
-//! Stub, filled next.
+//! What the suites share: a real or an embedded API server, the built `hark` binary as a user runs it, the
+//! trace that it writes, and the guests that misbehave.
+//!
+//! Used by the files of `tests/`. Invariants: everything listens on loopback and ends with its owner; nothing
+//! waits for a time to pass, only for a condition, within a limit.
+
+pub mod cluster;
+pub mod guests;
+pub mod hark;
+pub mod proxy;
+pub mod realserver;
+pub mod trace;
+
+use std::time::{Duration, Instant};
+
+/// The longest that anything may take before a test gives up: generous, since the machine may be busy.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Asks again and again until there is an answer.
+///
+/// # Panics
+/// After [`LIMIT`], with `what` was waited for and what `state` says then.
+pub async fn eventually<T>(
+    what: &str,
+    state: impl Fn() -> String,
+    mut ask: impl AsyncFnMut() -> Option<T>,
+) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(begun.elapsed() < LIMIT, "waited in vain for {what}\n{}", state());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -43,7 +43,8 @@ pub(crate) fn build(guests: &[Guest], out: &Path) -> Result<()> {
     }
     let compiler = Compiler::find()?;
     let names: Vec<&str> = guests.iter().map(|guest| guest.name.as_str()).collect();
-    output::step(&format!("compiling {} (C)", names.join(", ")), || {
+    let what = if names.len() > 3 { format!("{} guests", names.len()) } else { names.join(", ") };
+    output::step(&format!("compiling {what} (C)"), || {
         let sdk = compiler.sdk()?;
         guests.iter().try_for_each(|guest| compiler.guest(guest, &sdk, out))
     })

@@ -6,11 +6,14 @@
 
 mod bindings;
 mod c_guest;
+mod demo;
 mod fixtures;
 mod guest_tests;
+mod host;
 mod output;
 mod plugins;
 mod rust_guest;
+mod test;
 mod tools;
 
 use std::io::Write;
@@ -19,11 +22,13 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 const HELP: &str = "\
-Builds Hark's WebAssembly guests. What is missing (a Wasm target, clang) is installed where that is
-possible, else the error says what to install.
+Shows, builds and tests Hark. What is missing (a Wasm target, clang) is installed where that is possible,
+else the error says what to install.
 
 Usage: cargo xtask COMMAND [ARGUMENT…]
 
+  demo [--once]        Build everything, start `hark dev` with the example plugins, apply sample objects
+  test [WORD…]         Set up and run all tests, lints and checks (or the steps whose names contain a word)
   plugins [NAME…]      Build the example plugins (all, or those named) into target/plugins/NAME.wasm
   fixtures [NAME…]     Build the guests that the tests use into target/guests/NAME.wasm
   guest-tests          Run the native tests of the Rust SDK, of the plugins, and of the C SDK
@@ -54,12 +59,14 @@ fn run(arguments: &[String]) -> Result<()> {
         return help();
     }
     match command {
+        "demo" => demo::run(rest),
+        "test" => test::run(rest),
         "plugins" => plugins::run(rest),
         "fixtures" => fixtures::run(rest),
         "guest-tests" => guest_tests::run(rest),
         "bindings" => bindings::run(rest),
         unknown => bail!(
-            "unknown command `{unknown}`; the commands are plugins, fixtures, guest-tests, bindings (see --help)"
+            "unknown command `{unknown}`; the commands are demo, test, plugins, fixtures, guest-tests, bindings (see --help)"
         ),
     }
 }

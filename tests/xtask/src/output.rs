@@ -47,3 +47,22 @@ pub(crate) fn step<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_changes_only_with_its_content_and_leaves_nothing_beside_it() {
+        let folder = target().join("guests-build/output-test");
+        let file = folder.join("a.wasm");
+        publish(&file, b"one").unwrap();
+        let written = fs::metadata(&file).unwrap().modified().unwrap();
+        publish(&file, b"one").unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), written);
+        publish(&file, b"two").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"two");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

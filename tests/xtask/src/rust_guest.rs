@@ -227,5 +227,29 @@ fn disown(folder: &Path) -> Result<()> {
 /// Whether a crate is of the guests' workspace, not from the registry.
 fn is_ours(crate_name: &str) -> bool {
     let folders = ["plugins", "tests/guests"].map(|folder| output::root().join(folder).join(crate_name));
-    crate_name == "hark-guest" || folders.iter().any(|folder| folder.is_dir())
+    let in_folders = || folders.iter().any(|folder| folder.is_dir());
+    crate_name == "hark-guest" || (!crate_name.is_empty() && in_folders())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_compiler_has_a_folder_of_its_own() {
+        let rustup = "rustc 1.95.0 (59807616e 2026-04-14)\nrelease: 1.95.0\ncommit-hash: 59807616e1fa2540\n";
+        assert_eq!(folder_name(rustup), "1.95.0-59807616e");
+        assert_eq!(folder_name("release: 1.96.0\ncommit-hash: unknown"), "1.96.0-unknown");
+        assert_eq!(folder_name(""), "unknown-unknown");
+    }
+
+    #[test]
+    fn only_the_workspace_s_own_crates_are_ours() {
+        for name in ["hark-guest", "event-log", "rust-panic"] {
+            assert!(is_ours(name), "{name}");
+        }
+        for name in ["serde", "std", "wit-bindgen", ""] {
+            assert!(!is_ours(name), "{name}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::delta_fifo::{Delta, DeltaKind, Popped};
-use crate::handler::{DeleteReason, HandleFuture};
+use crate::handler::HandleFuture;
 use crate::resource::Selector;
 use crate::testing::object;
 

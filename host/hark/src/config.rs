@@ -1,0 +1,259 @@
+//! `hark.toml`: the operator's one file, read whole, with every error at once.
+//!
+//! Used by the composition root at start and by the reloader whenever the file changes. Invariant: a [`Config`]
+//! is valid as a whole: a file with any error gives none, and unknown keys are errors, since a misspelt limit
+//! would otherwise silently not be one.
+
+mod reader;
+mod units;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hark_informer::listener::{ListenerConfig, OnSwap};
+use hark_sandbox::{Limits, Settings};
+
+use reader::Reader;
+
+/// The file's contents, checked.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Config {
+    /// `[host]`.
+    pub(crate) host: HostConfig,
+    defaults: Overrides,
+    plugins: BTreeMap<String, PluginTable>,
+}
+
+/// `[host]`: needs a restart to act.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct HostConfig {
+    /// `plugins`: the folder, relative to the file's own folder.
+    pub(crate) plugins: Option<PathBuf>,
+    /// `log`: a filter as `RUST_LOG` takes it.
+    pub(crate) log: Option<String>,
+    /// `strip_managed_fields`.
+    pub(crate) strip_managed_fields: Option<bool>,
+}
+
+/// What `[defaults]` and `[plugins.NAME]` may both say.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Overrides {
+    on_reload: Option<OnSwap>,
+    memory: Option<usize>,
+    deadline: Option<Duration>,
+    budget: Option<Duration>,
+    object: Option<usize>,
+    queue: Option<usize>,
+    max_attempts: Option<u32>,
+    log_lines: Option<u32>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct PluginTable {
+    overrides: Overrides,
+    settings: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Everything the operator says about one plugin, resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PluginConfig {
+    /// `settings`, as the guest reads them.
+    pub(crate) settings: Settings,
+    /// What a new build does with the old one's queue.
+    pub(crate) on_reload: OnSwap,
+    /// `limits`, the sandbox's share.
+    pub(crate) limits: Limits,
+    /// `limits.queue`: events that wait before they are merged.
+    pub(crate) queue: usize,
+    /// `limits.max_attempts`.
+    pub(crate) max_attempts: u32,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("{} is not valid TOML: {source}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// The file says things that it may not: one line each, with the key's path.
+    #[error("{} has {} error{}:\n  {}", path.display(), errors.len(), if errors.len() == 1 { "" } else { "s" }, errors.join("\n  "))]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Each with its key.
+        errors: Vec<String>,
+    },
+}
+
+impl Config {
+    /// Reads and checks the file.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file and every key that is wrong.
+    pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let table: toml::Table = toml::from_str(text)
+            .map_err(|source| ConfigError::Syntax { path: path.to_owned(), source: Box::new(source) })?;
+        let mut errors = Vec::new();
+        let mut root = Reader::new(table, String::new(), &mut errors);
+        let host = root.table("host", read_host).unwrap_or_default();
+        let defaults = root.table("defaults", read_overrides).unwrap_or_default();
+        let plugins = root.tables("plugins", read_plugin);
+        root.finish();
+        if errors.is_empty() {
+            Ok(Self { host, defaults, plugins })
+        } else {
+            Err(ConfigError::Invalid { path: path.to_owned(), errors })
+        }
+    }
+
+    /// What holds for the plugin with this file stem.
+    pub(crate) fn plugin(&self, stem: &str) -> PluginConfig {
+        let own = self.plugins.get(stem).cloned().unwrap_or_default();
+        let (first, then) = (&own.overrides, &self.defaults);
+        let limits = Limits::default();
+        let listener = ListenerConfig::default();
+        PluginConfig {
+            settings: Settings::new(own.settings),
+            on_reload: first.on_reload.or(then.on_reload).unwrap_or(OnSwap::Replay),
+            queue: first.queue.or(then.queue).unwrap_or(listener.bound),
+            max_attempts: first.max_attempts.or(then.max_attempts).unwrap_or(listener.max_attempts),
+            limits: Limits {
+                memory: first.memory.or(then.memory).unwrap_or(limits.memory),
+                deadline: first.deadline.or(then.deadline).unwrap_or(limits.deadline),
+                budget: first.budget.or(then.budget).unwrap_or(limits.budget),
+                object: first.object.or(then.object).unwrap_or(limits.object),
+                log_lines: first.log_lines.or(then.log_lines).unwrap_or(limits.log_lines),
+                ..limits
+            },
+        }
+    }
+}
+
+fn read_host(reader: &mut Reader<'_>) -> HostConfig {
+    HostConfig {
+        plugins: reader.string("plugins").map(PathBuf::from),
+        log: reader.string("log"),
+        strip_managed_fields: reader.boolean("strip_managed_fields"),
+    }
+}
+
+fn read_overrides(reader: &mut Reader<'_>) -> Overrides {
+    let mut overrides = reader.table("limits", read_limits).unwrap_or_default();
+    overrides.on_reload =
+        reader.choice("on_reload", &[("replay", OnSwap::Replay), ("continue", OnSwap::Continue)]);
+    overrides
+}
+
+fn read_limits(reader: &mut Reader<'_>) -> Overrides {
+    Overrides {
+        on_reload: None,
+        memory: reader.bytes("memory", 1 << 16, 4 << 30),
+        deadline: reader.duration("deadline", Duration::from_millis(10), Duration::from_secs(600)),
+        budget: reader.duration("budget", Duration::from_millis(10), Duration::from_secs(3600)),
+        object: reader.bytes("object", 1 << 10, 1 << 30),
+        queue: reader.count("queue", 1, 100_000_000),
+        max_attempts: reader.count("max_attempts", 1, 1_000_000),
+        log_lines: reader.count("log_lines", 1, 1_000_000),
+    }
+}
+
+fn read_plugin(reader: &mut Reader<'_>) -> PluginTable {
+    PluginTable { overrides: read_overrides(reader), settings: reader.json("settings") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("hark.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        let plugin = parse("").expect("valid").plugin("any");
+        assert_eq!(plugin.limits, Limits::default());
+        assert_eq!((plugin.queue, plugin.max_attempts, plugin.on_reload), (10_000, 10, OnSwap::Replay));
+        assert_eq!(plugin.settings.json(), "{}");
+    }
+
+    #[test]
+    fn a_plugins_own_table_comes_before_the_defaults() {
+        let config = parse(
+            r##"
+            [defaults]
+            on_reload = "continue"
+            limits = { memory = "32MiB", deadline = "2s" }
+            [plugins.pod-audit]
+            settings = { channel = "#ops", kinds = ["v1/Pod"] }
+            limits = { deadline = "250ms" }
+            "##,
+        )
+        .expect("valid");
+        let plugin = config.plugin("pod-audit");
+        assert_eq!(plugin.limits.deadline, Duration::from_millis(250));
+        assert_eq!(plugin.limits.memory, 32 << 20);
+        assert_eq!(plugin.on_reload, OnSwap::Continue);
+        assert_eq!(plugin.settings.get("channel").as_deref(), Some("#ops"));
+        assert_eq!(plugin.settings.get("kinds").as_deref(), Some(r#"["v1/Pod"]"#));
+        assert_eq!(config.plugin("other").limits.deadline, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn every_error_is_reported_with_its_key() {
+        let error = parse(
+            r#"
+            colour = "red"
+            [host]
+            plugins = 7
+            [defaults]
+            on_reload = "sometimes"
+            limits = { memory = "64 bananas", deadline = "1 fortnight", queue = 0, speed = 1 }
+            [plugins.a]
+            limits = 3
+            settings = { when = 1979-05-27 }
+            "#,
+        )
+        .expect_err("invalid");
+        for want in [
+            "hark.toml has 9 errors",
+            "colour: unknown key",
+            "host.plugins: expected a string, found an integer",
+            "defaults.on_reload: expected \"replay\" or \"continue\", found \"sometimes\"",
+            "defaults.limits.memory: expected a size such as \"64MiB\"",
+            "defaults.limits.deadline: expected a duration such as \"250ms\" or \"1s\"",
+            "defaults.limits.queue: 0 is out of range",
+            "defaults.limits.speed: unknown key",
+            "plugins.a.limits: expected a table, found an integer",
+            "plugins.a.settings.when: a date or time cannot be a setting: write it as a string",
+        ] {
+            assert!(error.contains(want), "{want:?} is not in:\n{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_toml_is_said_with_its_place() {
+        let error = parse("[host\nplugins = 1").expect_err("invalid");
+        assert!(error.starts_with("hark.toml is not valid TOML: TOML parse error at line 1"), "{error}");
+    }
+}

@@ -1,0 +1,217 @@
+//! Takes typed values out of a TOML table and remembers everything that is wrong with it.
+//!
+//! Used by the configuration alone. Invariant: each key is taken once; what nobody took is an unknown key.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use toml::{Table, Value};
+
+use super::units;
+
+/// One table of the file, on its way to being used up.
+pub(crate) struct Reader<'e> {
+    table: Table,
+    path: String,
+    known: Vec<&'static str>,
+    errors: &'e mut Vec<String>,
+}
+
+impl<'e> Reader<'e> {
+    pub(crate) fn new(table: Table, path: String, errors: &'e mut Vec<String>) -> Self {
+        Self { table, path, known: Vec::new(), errors }
+    }
+
+    /// Reports what nobody took.
+    pub(crate) fn finish(self) {
+        let known = self.known.join(", ");
+        for key in self.table.keys() {
+            self.errors.push(format!("{}{key}: unknown key (known here: {known})", self.path));
+        }
+    }
+
+    /// A table, read by `read`.
+    pub(crate) fn table<T>(&mut self, key: &'static str, read: impl Fn(&mut Reader<'_>) -> T) -> Option<T> {
+        let table = self.take(key, "a table", into_table)?;
+        Some(self.within(key, table, &read))
+    }
+
+    /// A table of tables with names of the operator's choosing, each read by `read`.
+    pub(crate) fn tables<T>(
+        &mut self,
+        key: &'static str,
+        read: impl Fn(&mut Reader<'_>) -> T,
+    ) -> BTreeMap<String, T> {
+        let Some(table) = self.take(key, "a table", into_table) else { return BTreeMap::new() };
+        let mut all = BTreeMap::new();
+        for (name, value) in table {
+            let path = format!("{key}.{name}");
+            match value {
+                Value::Table(table) => {
+                    all.insert(name, self.within(&path, table, &read));
+                }
+                other => {
+                    let found = described(&other);
+                    self.errors.push(format!("{}{path}: expected a table, found {found}", self.path));
+                }
+            }
+        }
+        all
+    }
+
+    fn within<T>(&mut self, key: &str, table: Table, read: impl Fn(&mut Reader<'_>) -> T) -> T {
+        let mut reader = Reader::new(table, format!("{}{key}.", self.path), self.errors);
+        let value = read(&mut reader);
+        reader.finish();
+        value
+    }
+
+    pub(crate) fn string(&mut self, key: &'static str) -> Option<String> {
+        self.take(key, "a string", |value| match value {
+            Value::String(text) => Ok(text),
+            other => Err(other),
+        })
+    }
+
+    pub(crate) fn boolean(&mut self, key: &'static str) -> Option<bool> {
+        self.take(key, "true or false", |value| value.as_bool().ok_or(value))
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Option<T> {
+        let found = self.string(key)?;
+        let choice = choices.iter().find(|(word, _)| *word == found).map(|(_, value)| *value);
+        if choice.is_none() {
+            let words: Vec<String> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
+            self.error(key, &format!("expected {}, found {found:?}", words.join(" or ")));
+        }
+        choice
+    }
+
+    /// A whole number within bounds.
+    pub(crate) fn count<T: TryFrom<i64>>(&mut self, key: &'static str, min: i64, max: i64) -> Option<T> {
+        let number = self.take(key, "a whole number", |value| value.as_integer().ok_or(value))?;
+        if !(min..=max).contains(&number) {
+            self.error(key, &format!("{number} is out of range ({min} to {max})"));
+            return None;
+        }
+        T::try_from(number).ok()
+    }
+
+    /// A size such as `"64MiB"`, in bytes.
+    pub(crate) fn bytes(&mut self, key: &'static str, min: usize, max: usize) -> Option<usize> {
+        let text = self.string(key)?;
+        match units::bytes(&text) {
+            Some(size) if (min..=max).contains(&size) => Some(size),
+            Some(_) => {
+                self.error(key, &format!("{text} is out of range ({min} to {max} bytes)"));
+                None
+            }
+            None => {
+                self.error(key, &format!("expected a size such as \"64MiB\", found {text:?}"));
+                None
+            }
+        }
+    }
+
+    /// A duration such as `"250ms"`.
+    pub(crate) fn duration(&mut self, key: &'static str, min: Duration, max: Duration) -> Option<Duration> {
+        let text = self.string(key)?;
+        match units::duration(&text) {
+            Some(duration) if (min..=max).contains(&duration) => Some(duration),
+            Some(_) => {
+                self.error(key, &format!("{text} is out of range ({min:?} to {max:?})"));
+                None
+            }
+            None => {
+                let message = format!("expected a duration such as \"250ms\" or \"1s\", found {text:?}");
+                self.error(key, &message);
+                None
+            }
+        }
+    }
+
+    /// A table of any values, as JSON.
+    pub(crate) fn json(&mut self, key: &'static str) -> serde_json::Map<String, serde_json::Value> {
+        let Some(table) = self.take(key, "a table", into_table) else { return serde_json::Map::new() };
+        let path = format!("{}{key}", self.path);
+        table
+            .into_iter()
+            .filter_map(|(name, value)| {
+                let json = to_json(value, &format!("{path}.{name}"), self.errors)?;
+                Some((name, json))
+            })
+            .collect()
+    }
+
+    fn take<T>(
+        &mut self,
+        key: &'static str,
+        expected: &str,
+        convert: impl FnOnce(Value) -> Result<T, Value>,
+    ) -> Option<T> {
+        self.known.push(key);
+        match convert(self.table.remove(key)?) {
+            Ok(value) => Some(value),
+            Err(other) => {
+                let found = described(&other);
+                self.error(key, &format!("expected {expected}, found {found}"));
+                None
+            }
+        }
+    }
+
+    fn error(&mut self, key: &str, message: &str) {
+        self.errors.push(format!("{}{key}: {message}", self.path));
+    }
+}
+
+fn into_table(value: Value) -> Result<Table, Value> {
+    match value {
+        Value::Table(table) => Ok(table),
+        other => Err(other),
+    }
+}
+
+fn described(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "a string",
+        Value::Integer(_) => "an integer",
+        Value::Float(_) => "a float",
+        Value::Boolean(_) => "a boolean",
+        Value::Datetime(_) => "a date or time",
+        Value::Array(_) => "an array",
+        Value::Table(_) => "a table",
+    }
+}
+
+fn to_json(value: Value, path: &str, errors: &mut Vec<String>) -> Option<serde_json::Value> {
+    match value {
+        Value::String(text) => Some(text.into()),
+        Value::Integer(number) => Some(number.into()),
+        Value::Boolean(truth) => Some(truth.into()),
+        Value::Float(number) => {
+            let json = serde_json::Number::from_f64(number).map(serde_json::Value::Number);
+            if json.is_none() {
+                errors.push(format!("{path}: {number} cannot be a setting: JSON has no such number"));
+            }
+            json
+        }
+        Value::Datetime(_) => {
+            errors.push(format!("{path}: a date or time cannot be a setting: write it as a string"));
+            None
+        }
+        Value::Array(items) => {
+            let items = items.into_iter().enumerate();
+            items.map(|(place, item)| to_json(item, &format!("{path}[{place}]"), errors)).collect()
+        }
+        Value::Table(table) => table
+            .into_iter()
+            .map(|(name, item)| {
+                let json = to_json(item, &format!("{path}.{name}"), errors)?;
+                Some((name, json))
+            })
+            .collect::<Option<serde_json::Map<_, _>>>()
+            .map(serde_json::Value::Object),
+    }
+}

@@ -1,0 +1,39 @@
+//! `hark dev`: plugins against an embedded API server, with a readable line for each event.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use hark_apiserver::{Config as ServerConfig, Server};
+use hark_informer::client::{Client, ClientOptions};
+
+use crate::cli::DevArgs;
+use crate::host::{self, ConfigFile};
+use crate::output::Output;
+
+/// Runs until a signal comes.
+pub(crate) async fn dev(args: DevArgs, config: ConfigFile) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        args.listen.ip().is_loopback(),
+        "--listen {}: the embedded API server has no access control, so it listens on loopback only",
+        args.listen
+    );
+    let output = Arc::new(Output::new(true, args.common.trace.as_deref())?);
+    let server = Server::start(ServerConfig { address: args.listen, ..ServerConfig::default() })
+        .await
+        .with_context(|| format!("cannot start the embedded API server on {}", args.listen))?;
+    // Dropped, and with it deleted, when the command ends.
+    let temporary = tempfile::Builder::new().prefix("hark-dev-").tempdir().context("cannot make a temporary folder")?;
+    let kubeconfig: PathBuf =
+        args.write_kubeconfig.clone().unwrap_or_else(|| temporary.path().join("kubeconfig"));
+    server
+        .write_kubeconfig(&kubeconfig)
+        .with_context(|| format!("cannot write the kubeconfig to {}", kubeconfig.display()))?;
+    output.say(&format!("API server ready at {}", server.url()));
+    output.say(&format!("  kubectl --kubeconfig {} get configmaps -A", kubeconfig.display()));
+    let options = ClientOptions { kubeconfig: Some(kubeconfig), context: None };
+    let client = Client::from_options(options).await?;
+    let done = host::run_plugins(client, &args.common, config, output, true).await;
+    server.shutdown().await;
+    done
+}

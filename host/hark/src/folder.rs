@@ -1,0 +1,250 @@
+//! The plugins folder: which files are plugins, and when to look again.
+//!
+//! Used by the plugin manager. Looking is a scan of names and stamps, cheap enough to repeat; when to look is
+//! said by the file system where it can (inotify), and by the clock in any case. Invariant: a folder that
+//! cannot be read says nothing about the plugins in it, least of all that they are gone (design 4.12).
+
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode, EventKind};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+/// How often the folder is looked at although nothing was said to have changed: for file systems without
+/// inotify, and for folders that come back.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Longest plugin name; it appears in thread names, metrics and file names.
+const MAX_STEM: usize = 64;
+
+/// What tells one state of a file from another without reading it. The change time is part of it, so that a
+/// file whose modification time was set back is seen to have changed too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// The file's present stamp; none if it is gone.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        std::fs::metadata(path).ok().map(|metadata| Self::of(&metadata))
+    }
+}
+
+/// A plugin's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PluginFile {
+    pub(crate) path: PathBuf,
+    pub(crate) stamp: Stamp,
+}
+
+/// What a look at the folder found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scan {
+    /// Plugins by stem.
+    pub(crate) files: BTreeMap<String, PluginFile>,
+    /// Stems that two files claim, with both paths: neither is taken, and what runs goes on.
+    pub(crate) disputed: BTreeMap<String, Vec<PathBuf>>,
+    /// Files that look like plugins but cannot be: path and reason.
+    pub(crate) refused: BTreeMap<PathBuf, String>,
+}
+
+/// Looks at the folder. `text` also takes `.wat` files.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub(crate) fn scan(folder: &Path, text: bool) -> std::io::Result<Scan> {
+    let mut scan = Scan::default();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+        let plugin = extension == Some("wasm") || (text && extension == Some("wat"));
+        if hidden || !plugin {
+            continue;
+        }
+        // A file that went away since, or a dangling link, is not there.
+        let Ok(metadata) = std::fs::metadata(&path) else { continue };
+        if !metadata.is_file() {
+            continue;
+        }
+        match stem(&path) {
+            Err(reason) => {
+                scan.refused.insert(path, reason);
+            }
+            Ok(stem) => scan.take(stem, PluginFile { path, stamp: Stamp::of(&metadata) }),
+        }
+    }
+    Ok(scan)
+}
+
+impl Scan {
+    fn take(&mut self, stem: String, file: PluginFile) {
+        if let Some(paths) = self.disputed.get_mut(&stem) {
+            paths.push(file.path);
+        } else if let Some(other) = self.files.remove(&stem) {
+            let mut paths = vec![other.path, file.path];
+            paths.sort();
+            self.disputed.insert(stem, paths);
+        } else {
+            self.files.insert(stem, file);
+        }
+    }
+}
+
+/// The plugin's name: letters, digits, `-`, `_` and `.`, starting with a letter or digit. Strict, because
+/// settings and grants go by it.
+fn stem(path: &Path) -> Result<String, String> {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if stem.len() <= MAX_STEM && stem.starts_with(|c: char| c.is_ascii_alphanumeric()) && stem.chars().all(fits) {
+        return Ok(stem);
+    }
+    Err(format!(
+        "a plugin's file name may have letters, digits, '-', '_' and '.', starts with a letter or digit, and is \
+         at most {MAX_STEM} long: rename it"
+    ))
+}
+
+/// Says when to look at a folder, or at a file.
+pub(crate) struct ChangeWatch {
+    target: PathBuf,
+    watcher: Option<RecommendedWatcher>,
+    changed: watch::Receiver<()>,
+    sender: watch::Sender<()>,
+    poll: tokio::time::Interval,
+}
+
+impl ChangeWatch {
+    /// A watch on `target`, which need not exist yet. The first look is due at once.
+    pub(crate) fn new(target: PathBuf) -> Self {
+        let (sender, changed) = watch::channel(());
+        let mut poll = tokio::time::interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { target, watcher: None, changed, sender, poll }
+    }
+
+    /// Waits until it is time to look.
+    pub(crate) async fn next(&mut self) {
+        if self.watcher.is_none() {
+            self.watch();
+        }
+        let told = tokio::select! {
+            // The sender is our own: it cannot be gone.
+            _ = self.changed.changed() => true,
+            _ = self.poll.tick() => false,
+        };
+        if !told && !self.target.exists() {
+            // The kernel's watch goes with the folder; a new one begins when it is back.
+            self.watcher = None;
+        }
+    }
+
+    fn watch(&mut self) {
+        let sender = self.sender.clone();
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| !is_only_reading(event.kind)) {
+                sender.send_replace(());
+            }
+        });
+        self.watcher = watcher
+            .and_then(|mut watcher| {
+                watcher.watch(&self.target, RecursiveMode::NonRecursive)?;
+                Ok(watcher)
+            })
+            .inspect_err(|error| tracing::debug!("{}: polling only: {error}", self.target.display()))
+            .ok();
+    }
+}
+
+/// Our own scans open and read: such events must not cause the next scan.
+fn is_only_reading(kind: EventKind) -> bool {
+    matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in files {
+            std::fs::write(folder.path().join(file), file).expect("a file");
+        }
+        folder
+    }
+
+    #[test]
+    fn only_wasm_files_are_plugins_and_text_only_where_allowed() {
+        let folder = folder(&["a.wasm", "b.wat", "c.txt", ".d.wasm", "e.wasm.swp", "README"]);
+        std::fs::create_dir(folder.path().join("f.wasm")).expect("a folder");
+        let stems = |text| -> Vec<String> {
+            scan(folder.path(), text).expect("readable").files.into_keys().collect()
+        };
+        assert_eq!(stems(false), ["a"]);
+        assert_eq!(stems(true), ["a", "b"]);
+    }
+
+    #[test]
+    fn two_files_with_one_stem_are_disputed() {
+        let folder = folder(&["a.wasm", "a.wat", "b.wasm"]);
+        let scan = scan(folder.path(), true).expect("readable");
+        assert_eq!(scan.files.keys().collect::<Vec<_>>(), ["b"]);
+        let both = vec![folder.path().join("a.wasm"), folder.path().join("a.wat")];
+        assert_eq!(scan.disputed, BTreeMap::from([("a".to_owned(), both)]));
+    }
+
+    #[test]
+    fn odd_names_are_refused_with_the_reason() {
+        let folder = folder(&["-x.wasm", "ä.wasm", "a b.wasm", "ok-1_2.3.wasm"]);
+        let scan = scan(folder.path(), false).expect("readable");
+        assert_eq!(scan.files.keys().collect::<Vec<_>>(), ["ok-1_2.3"]);
+        assert_eq!(scan.refused.len(), 3);
+    }
+
+    #[test]
+    fn a_changed_file_has_another_stamp_although_its_time_was_set_back() {
+        let folder = folder(&["a.wasm"]);
+        let path = folder.path().join("a.wasm");
+        let before = Stamp::read(&path).expect("there");
+        let time = std::fs::metadata(&path).and_then(|metadata| metadata.modified()).expect("a time");
+        std::fs::write(&path, "b.wasm").expect("written");
+        let file = std::fs::File::options().write(true).open(&path).expect("open");
+        file.set_modified(time).expect("set");
+        assert_ne!(Stamp::read(&path), Some(before));
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_an_error() {
+        assert!(scan(Path::new("/nonexistent/plugins"), false).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_write_says_that_it_is_time_to_look() {
+        let folder = folder(&[]);
+        let mut watch = ChangeWatch::new(folder.path().to_owned());
+        watch.next().await;
+        std::fs::write(folder.path().join("a.wasm"), "x").expect("written");
+        watch.next().await;
+        assert_eq!(scan(folder.path(), false).expect("readable").files.len(), 1);
+    }
+}

@@ -1,0 +1,172 @@
+//! What people and programs see of the events: lines for the screen, the log, and the trace file.
+//!
+//! Used by the plugins' handlers, by their guests' log, and by the reloader. `hark dev` writes readable lines to
+//! standard output; `hark run` logs. Invariant: nothing here blocks on anything but the file it writes to, and a
+//! closed screen or a full disk stops no plugin (it is said once in the log).
+
+mod screen;
+pub(crate) mod trace;
+
+use std::path::Path;
+use std::time::Duration;
+
+use hark_informer::handler::{Delivery, Outcome};
+use hark_informer::listener::SwapReport;
+use hark_sandbox::{ContentHash, GuestLine, LogLevel};
+
+use self::screen::Screen;
+use self::trace::{Trace, TraceError};
+
+/// One delivery attempt and what became of it.
+pub(crate) struct Attempt<'a> {
+    pub(crate) plugin: &'a str,
+    pub(crate) generation: u64,
+    pub(crate) subscription: &'a str,
+    pub(crate) delivery: &'a Delivery,
+    pub(crate) outcome: &'a Outcome,
+    pub(crate) took: Duration,
+}
+
+/// A plugin that starts, or a new version of it that has taken over.
+pub(crate) struct Arrival<'a> {
+    pub(crate) plugin: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) hash: &'a ContentHash,
+    /// The version before, if one ran, and what the swap did.
+    pub(crate) before: Option<(&'a ContentHash, SwapReport)>,
+    pub(crate) subscriptions: &'a str,
+    pub(crate) timings: Timings,
+}
+
+/// Where the time went between a change in the folder and the new code's turn.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Timings {
+    /// From noticing the change to the new handler in place.
+    pub(crate) total: Duration,
+    /// Componentizing and compiling.
+    pub(crate) compile: Duration,
+    /// `describe`.
+    pub(crate) describe: Duration,
+    /// Waiting for the event under way, and exchanging the handlers.
+    pub(crate) swap: Duration,
+}
+
+/// See the file's head.
+pub(crate) struct Output {
+    screen: Option<Screen>,
+    trace: Option<Trace>,
+}
+
+impl Output {
+    /// Output for `hark dev` (`screen`) or `hark run`, with a trace if a file is given (`-`: standard output).
+    ///
+    /// # Errors
+    /// If the trace file cannot be opened.
+    pub(crate) fn new(screen: bool, trace: Option<&Path>) -> Result<Self, TraceError> {
+        let stdout_taken = trace == Some(Path::new("-"));
+        let screen = screen.then(|| if stdout_taken { Screen::stderr() } else { Screen::stdout() });
+        Ok(Self { screen, trace: trace.map(Trace::open).transpose()? })
+    }
+
+    pub(crate) fn attempt(&self, attempt: &Attempt<'_>) {
+        if let Some(trace) = &self.trace {
+            trace.write(attempt);
+        }
+        match &self.screen {
+            Some(screen) => screen.attempt(attempt),
+            None => log_attempt(attempt),
+        }
+    }
+
+    pub(crate) fn guest_line(&self, plugin: &str, line: &GuestLine<'_>) {
+        if let Some(screen) = &self.screen {
+            return screen.guest_line(plugin, line);
+        }
+        let event = line.delivery.map(|delivery| format!("{} {}", delivery.event.op(), delivery.event.key()));
+        let (source, event, message) = (line.source.as_str(), event.as_deref().unwrap_or("-"), line.message);
+        match line.level {
+            LogLevel::Trace => tracing::trace!(target: "hark::plugin", plugin, source, event, "{message}"),
+            LogLevel::Debug => tracing::debug!(target: "hark::plugin", plugin, source, event, "{message}"),
+            LogLevel::Info => tracing::info!(target: "hark::plugin", plugin, source, event, "{message}"),
+            LogLevel::Warn => tracing::warn!(target: "hark::plugin", plugin, source, event, "{message}"),
+            LogLevel::Error => tracing::error!(target: "hark::plugin", plugin, source, event, "{message}"),
+        }
+    }
+
+    pub(crate) fn arrived(&self, arrival: &Arrival<'_>) {
+        match &self.screen {
+            Some(screen) => screen.arrived(arrival),
+            None => tracing::info!("{}", arrival.describe()),
+        }
+    }
+
+    /// A plugin's news: it stopped, it was refused, an event was given up.
+    pub(crate) fn news(&self, plugin: &str, level: LogLevel, message: &str) {
+        match &self.screen {
+            Some(screen) => screen.news(plugin, level, message),
+            None if level >= LogLevel::Error => tracing::error!("{plugin}: {message}"),
+            None if level >= LogLevel::Warn => tracing::warn!("{plugin}: {message}"),
+            None => tracing::info!("{plugin}: {message}"),
+        }
+    }
+
+    /// A line that belongs to no plugin, for the screen of `hark dev`.
+    pub(crate) fn say(&self, line: &str) {
+        match &self.screen {
+            Some(screen) => screen.say(line),
+            None => tracing::info!("{line}"),
+        }
+    }
+}
+
+impl Arrival<'_> {
+    /// One line: which version, what it wants, how long it took.
+    pub(crate) fn describe(&self) -> String {
+        let Timings { total, compile, describe, swap } = self.timings;
+        let millis = |time: Duration| time.as_secs_f64() * 1000.0;
+        let parts = format!(
+            "compile {:.0}, describe {:.1}, swap {:.1} ms",
+            millis(compile),
+            millis(describe),
+            millis(swap)
+        );
+        let hash = self.hash.short();
+        match &self.before {
+            None => format!(
+                "{} started: {} {} ({hash}) in {:.0} ms ({parts}); subscriptions: {}",
+                self.plugin,
+                self.name,
+                self.version,
+                millis(total),
+                self.subscriptions
+            ),
+            Some((old, report)) => format!(
+                "{} reloaded: {} -> {hash} ({} {}) in {:.0} ms ({parts}); subscriptions: {} kept, {} added, {} removed{}",
+                self.plugin,
+                old.short(),
+                self.name,
+                self.version,
+                millis(total),
+                report.kept,
+                report.added,
+                report.removed,
+                if report.dropped > 0 { format!(", {} waiting events dropped", report.dropped) } else { String::new() }
+            ),
+        }
+    }
+}
+
+/// A failure is news for the operator of a cluster; a success is not.
+fn log_attempt(attempt: &Attempt<'_>) {
+    let Attempt { plugin, subscription, delivery, outcome, took, .. } = attempt;
+    let (op, key, number) = (delivery.event.op(), delivery.event.key(), delivery.attempt);
+    let micros = took.as_micros();
+    match outcome.message() {
+        Some(message) => {
+            let outcome = outcome.as_str();
+            tracing::warn!("{plugin}: {subscription} {op} {key}: {outcome}, attempt {number}: {message}");
+        }
+        None => tracing::debug!("{plugin}: {subscription} {op} {key} ({micros} us)"),
+    }
+}

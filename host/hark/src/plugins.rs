@@ -1,0 +1,367 @@
+//! The plugin manager: keeps what runs in step with what lies in the folder and what the operator says.
+//!
+//! One task, one loop, one closed [`Event`] type: everything that can change what runs is listed there. For
+//! each plugin there is one [`slot`]; preparing a version (read, compile, describe) happens away from the loop
+//! and away from the events. Invariants: at most one version of a plugin is being prepared at a time; a version
+//! that cannot be prepared leaves the running one in place and is reported once; a plugin stops only when its
+//! file has been gone for [`GRACE`] from a folder that could be read.
+
+mod prepare;
+mod running;
+mod slot;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use hark_informer::factory::Factory;
+use hark_informer::listener::SwapReport;
+use hark_sandbox::{Engine, LogLevel};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+
+use crate::config::PluginConfig;
+use crate::folder::{self, ChangeWatch, Scan};
+use crate::host::ConfigFile;
+use crate::output::{Arrival, Output, Timings};
+
+use self::prepare::{Job, Prepared, Preparation};
+use self::running::{Running, Version};
+use self::slot::Slot;
+
+/// How long a file may be gone before its plugin stops, so that `rm` then `cp`, or an editor's way of saving,
+/// is a change (design 4.12).
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Versions prepared at a time: the compiler uses every core by itself.
+const PREPARING: usize = 2;
+
+/// How long plugins may go on handling what is queued after a signal (design 4.14).
+const DRAIN_BUDGET: Duration = Duration::from_secs(10);
+
+/// What the manager works with.
+pub(crate) struct ManagerOptions {
+    /// The plugins folder.
+    pub(crate) folder: PathBuf,
+    /// Take `.wat` files too.
+    pub(crate) allow_wat: bool,
+}
+
+/// Everything that can change what runs.
+enum Event {
+    /// It is time to look at the folder.
+    Look,
+    /// It is time to look at the configuration file.
+    Configure,
+    /// A version has been prepared, or not.
+    Prepared(Box<Prepared>),
+    /// A version has taken over from another.
+    Swapped(Box<Swapped>),
+    /// A plugin's thread has ended although nobody asked it to.
+    Died { plugin: String },
+    /// A signal.
+    Stop,
+}
+
+/// A version that has taken over, or could not because the listener was gone.
+struct Swapped {
+    plugin: String,
+    version: Version,
+    timings: Timings,
+    report: Option<SwapReport>,
+}
+
+/// See the file's head.
+pub(crate) struct Manager {
+    options: ManagerOptions,
+    config: ConfigFile,
+    config_error: Option<String>,
+    engine: Engine,
+    factory: Arc<Factory>,
+    output: Arc<Output>,
+    slots: BTreeMap<String, Slot>,
+    /// What was complained of at the last look, so that each fault is reported once.
+    complaints: BTreeSet<String>,
+    permits: Arc<Semaphore>,
+    events: mpsc::Sender<Event>,
+    inbox: mpsc::Receiver<Event>,
+}
+
+impl Manager {
+    pub(crate) fn new(
+        options: ManagerOptions,
+        config: ConfigFile,
+        engine: Engine,
+        factory: Arc<Factory>,
+        output: Arc<Output>,
+    ) -> Self {
+        // Each plugin sends at most one message at a time, so the bound only paces a folder of hundreds.
+        let (events, inbox) = mpsc::channel(64);
+        let permits = Arc::new(Semaphore::new(PREPARING));
+        Self {
+            options,
+            config,
+            config_error: None,
+            engine,
+            factory,
+            output,
+            slots: BTreeMap::new(),
+            complaints: BTreeSet::new(),
+            permits,
+            events,
+            inbox,
+        }
+    }
+
+    /// Runs until `stop` is ready, then lets the plugins finish what is queued.
+    pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) {
+        let mut folder = ChangeWatch::new(self.options.folder.clone());
+        let mut file = self.config.path().map(|path| ChangeWatch::new(path.to_owned()));
+        let mut stop = std::pin::pin!(stop.fuse());
+        loop {
+            let configure = async {
+                match &mut file {
+                    Some(file) => file.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let event = tokio::select! {
+                () = &mut stop => Event::Stop,
+                () = folder.next() => Event::Look,
+                () = configure => Event::Configure,
+                // The manager holds a sender itself, so there is always a next event.
+                Some(event) = self.inbox.recv() => event,
+            };
+            match event {
+                Event::Stop => break,
+                Event::Look => self.look(),
+                Event::Configure => self.configure(),
+                Event::Prepared(prepared) => self.prepared(*prepared),
+                Event::Swapped(swapped) => self.swapped(*swapped),
+                Event::Died { plugin } => self.died(&plugin),
+            }
+        }
+        self.stop_all().await;
+    }
+
+    /// Looks at the folder and brings every slot up to date.
+    fn look(&mut self) {
+        let mut complaints = BTreeSet::new();
+        match folder::scan(&self.options.folder, self.options.allow_wat) {
+            Ok(scan) => {
+                complaints.extend(complaints_of(&scan));
+                self.update_slots(scan);
+                if self.slots.is_empty() {
+                    complaints.insert(format!(
+                        "no plugins in {} yet: copy a .wasm file there",
+                        self.options.folder.display()
+                    ));
+                }
+            }
+            Err(error) => {
+                let folder = self.options.folder.display();
+                complaints.insert(format!("cannot read plugins folder {folder}: {error}; what runs goes on"));
+            }
+        }
+        for complaint in complaints.difference(&self.complaints) {
+            tracing::warn!("{complaint}");
+        }
+        self.complaints = complaints;
+        self.prepare_changed();
+    }
+
+    fn update_slots(&mut self, scan: Scan) {
+        let now = Instant::now();
+        for (plugin, file) in &scan.files {
+            self.slots.entry(plugin.clone()).or_default().file_is(file.clone(), now);
+        }
+        let present = |plugin: &String| scan.files.contains_key(plugin) || scan.disputed.contains_key(plugin);
+        let absent: Vec<String> = self.slots.keys().filter(|plugin| !present(plugin)).cloned().collect();
+        for plugin in absent {
+            let Some(slot) = self.slots.get_mut(&plugin) else { continue };
+            if slot.file_is_gone_for(GRACE, now) {
+                self.remove(&plugin);
+            }
+        }
+    }
+
+    fn remove(&mut self, plugin: &str) {
+        let Some(slot) = self.slots.remove(plugin) else { return };
+        if let Some(running) = slot.running {
+            running.close();
+            self.output.news(plugin, LogLevel::Info, "stopped: its file is gone");
+        }
+    }
+
+    /// Starts to prepare every version that is new and not being prepared.
+    fn prepare_changed(&mut self) {
+        for (plugin, slot) in &mut self.slots {
+            let config = self.config.current().plugin(plugin);
+            let Some((file, noticed)) = slot.begin(&config) else { continue };
+            let job = Job {
+                plugin: plugin.clone(),
+                file,
+                config,
+                noticed,
+                known: slot.known_hashes(),
+                allow_wat: self.options.allow_wat,
+                engine: self.engine.clone(),
+                output: self.output.clone(),
+            };
+            let (permits, events) = (self.permits.clone(), self.events.clone());
+            tokio::spawn(async move {
+                let prepared = job.run(&permits).await;
+                // The manager is gone only when the host stops.
+                let _ = events.send(Event::Prepared(Box::new(prepared))).await;
+            });
+        }
+    }
+
+    fn prepared(&mut self, prepared: Prepared) {
+        let Prepared { plugin, file, config, result } = prepared;
+        let Some(slot) = self.slots.get_mut(&plugin) else { return };
+        match result {
+            Preparation::Ready { version, timings } => return self.install(&plugin, *version, timings),
+            Preparation::Same => slot.settled(),
+            Preparation::Stale => slot.try_again(),
+            Preparation::Failed { hash, message } => {
+                let stays = match &slot.running {
+                    Some(running) => format!("; {} goes on", running.version.plugin.hash().short()),
+                    None => String::new(),
+                };
+                slot.refuse(hash, config);
+                let path = file.path.display();
+                self.output.news(&plugin, LogLevel::Error, &format!("{path} is refused: {message}{stays}"));
+            }
+        }
+        self.prepare_changed();
+    }
+
+    /// Hands the plugin over to a prepared version.
+    fn install(&mut self, plugin: &str, version: Version, mut timings: Timings) {
+        let Some(slot) = self.slots.get_mut(plugin) else { return };
+        slot.generation += 1;
+        let start = version.start(plugin, slot.generation, &self.factory, &self.output);
+        let Some(running) = &slot.running else {
+            let running = Running::spawn(plugin, start, version, self.output.clone(), self.events.clone());
+            match running {
+                Ok(running) => {
+                    timings.total = slot.noticed.elapsed();
+                    slot.settled();
+                    self.announce(plugin, &running.version, None, timings);
+                    if let Some(slot) = self.slots.get_mut(plugin) {
+                        slot.running = Some(running);
+                    }
+                }
+                Err(error) => {
+                    slot.settled();
+                    self.output.news(plugin, LogLevel::Error, &format!("cannot start its thread: {error}"));
+                }
+            }
+            return;
+        };
+        let swap = running.swap(start, &version.config);
+        let (events, plugin, noticed) = (self.events.clone(), plugin.to_owned(), slot.noticed);
+        tokio::spawn(async move {
+            let begun = Instant::now();
+            let report = swap.await;
+            timings.swap = begun.elapsed();
+            timings.total = noticed.elapsed();
+            // As above.
+            let _ = events.send(Event::Swapped(Box::new(Swapped { plugin, version, timings, report }))).await;
+        });
+    }
+
+    fn swapped(&mut self, swapped: Swapped) {
+        let Swapped { plugin, version, timings, report } = swapped;
+        if let Some(slot) = self.slots.get_mut(&plugin) {
+            slot.settled();
+            if let (Some(report), Some(running)) = (report, &mut slot.running) {
+                let old = std::mem::replace(&mut running.version, version.clone());
+                self.announce(&plugin, &version, Some((&old, report)), timings);
+            }
+        }
+        self.prepare_changed();
+    }
+
+    fn announce(&self, plugin: &str, version: &Version, before: Option<(&Version, SwapReport)>, timings: Timings) {
+        self.output.arrived(&Arrival {
+            plugin,
+            name: &version.description.name,
+            version: &version.description.version,
+            hash: version.plugin.hash(),
+            before: before.map(|(old, report)| (old.plugin.hash(), report)),
+            subscriptions: &version.summary(),
+            timings,
+        });
+    }
+
+    /// Looks at the configuration file; plugins whose part of it changed get a new version.
+    fn configure(&mut self) {
+        let before: BTreeMap<String, PluginConfig> =
+            self.slots.keys().map(|plugin| (plugin.clone(), self.config.current().plugin(plugin))).collect();
+        match self.config.reload() {
+            Ok(None) => self.config_error = None,
+            Ok(Some(config)) => {
+                let changed = before.iter().filter(|(plugin, old)| config.plugin(plugin) != **old).count();
+                tracing::info!("configuration reloaded: {changed} plugins affected");
+                self.config_error = None;
+                let now = Instant::now();
+                for (plugin, slot) in &mut self.slots {
+                    if before.get(plugin).is_some_and(|old| config.plugin(plugin) != *old) {
+                        slot.noticed = now;
+                    }
+                }
+                self.prepare_changed();
+            }
+            Err(error) => {
+                let message = error.to_string();
+                if self.config_error.as_deref() != Some(&message) {
+                    tracing::error!("{message}\nwhat was configured before stays");
+                    self.config_error = Some(message);
+                }
+            }
+        }
+    }
+
+    /// A plugin's thread ended by itself: a fault of ours. The plugin is started again by the next look.
+    fn died(&mut self, plugin: &str) {
+        if self.slots.remove(plugin).is_some() {
+            self.output.news(plugin, LogLevel::Error, "its thread ended unexpectedly: starting it again");
+        }
+    }
+
+    /// Lets every plugin finish what is queued, within the budget.
+    async fn stop_all(self) {
+        let running: Vec<Running> = self.slots.into_values().filter_map(|slot| slot.running).collect();
+        for plugin in &running {
+            plugin.drain();
+        }
+        let deadline = Instant::now() + DRAIN_BUDGET;
+        for plugin in running {
+            let name = plugin.name.clone();
+            match tokio::time::timeout_at(deadline, plugin.ended()).await {
+                Ok(Some(abandoned)) if abandoned > 0 => {
+                    let message = format!("stopped with {abandoned} events not handled: they waited for a retry");
+                    self.output.news(&name, LogLevel::Warn, &message);
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    self.output.news(&name, LogLevel::Warn, "did not finish in time: events are left unhandled");
+                }
+            }
+        }
+    }
+}
+
+/// What is wrong in the folder, apart from what is wrong in the files.
+fn complaints_of(scan: &Scan) -> Vec<String> {
+    let disputed = scan.disputed.iter().map(|(plugin, paths)| {
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        format!("{plugin}: {} have the same stem: keep one; what runs goes on", paths.join(" and "))
+    });
+    let refused = scan.refused.iter().map(|(path, reason)| format!("{}: {reason}", path.display()));
+    disputed.chain(refused).collect()
+}

@@ -1,0 +1,148 @@
+//! Preparing a version of a plugin: read, hash, compile, describe. Nothing that runs is touched.
+//!
+//! Run by the manager as a task of its own; the heavy part is on a blocking thread, since compiling and
+//! `describe` (foreign code) must not hold an async one. Invariant: what comes out was read from a file that
+//! did not change meanwhile; a file that is still being written is not reported as broken.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hark_sandbox::{ContentHash, Context, Description, Engine, GuestLine, GuestLog, LoadOptions, Plugin};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::running::Version;
+use super::slot::KnownHashes;
+use crate::config::PluginConfig;
+use crate::folder::{PluginFile, Stamp};
+use crate::output::{Output, Timings};
+
+/// How long a file must have been still before its content is called broken rather than half-written.
+const STILL: Duration = Duration::from_millis(400);
+
+/// A version to prepare.
+pub(crate) struct Job {
+    pub(crate) plugin: String,
+    pub(crate) file: PluginFile,
+    pub(crate) config: PluginConfig,
+    pub(crate) noticed: Instant,
+    pub(crate) known: KnownHashes,
+    pub(crate) allow_wat: bool,
+    pub(crate) engine: Engine,
+    pub(crate) output: Arc<Output>,
+}
+
+/// How it went, for the slot it belongs to.
+pub(crate) struct Prepared {
+    pub(crate) plugin: String,
+    pub(crate) file: PluginFile,
+    pub(crate) config: PluginConfig,
+    pub(crate) result: Preparation,
+}
+
+/// What came of a version.
+pub(crate) enum Preparation {
+    /// It can take over.
+    Ready { version: Box<Version>, timings: Timings },
+    /// It is what runs, or what was refused before.
+    Same,
+    /// The file changed while it was read.
+    Stale,
+    /// It is no good; `hash` is none if it could not even be read.
+    Failed { hash: Option<ContentHash>, message: String },
+}
+
+/// What the guest says while it describes itself and while it handles events.
+pub(crate) struct PluginLog {
+    pub(crate) plugin: String,
+    pub(crate) output: Arc<Output>,
+}
+
+impl GuestLog for PluginLog {
+    fn line(&self, line: GuestLine<'_>) {
+        self.output.guest_line(&self.plugin, &line);
+    }
+}
+
+impl Job {
+    /// Does the work, when a permit is free.
+    pub(crate) async fn run(self, permits: &Semaphore) -> Prepared {
+        // The semaphore is never closed; without a permit the work would only be less orderly.
+        let permit = permits.acquire().await;
+        let (plugin, file, config) = (self.plugin.clone(), self.file.clone(), self.config.clone());
+        let noticed = self.noticed;
+        let blocking = tokio::task::spawn_blocking(move || self.prepare()).await;
+        drop(permit);
+        let result = blocking.unwrap_or_else(|error| Preparation::Failed {
+            hash: None,
+            message: format!("preparing it failed in the host: {error}"),
+        });
+        let result = match result {
+            Preparation::Failed { .. } if still_changing(&file, noticed).await => Preparation::Stale,
+            result => result,
+        };
+        Prepared { plugin, file, config, result }
+    }
+
+    /// On a blocking thread.
+    fn prepare(self) -> Preparation {
+        let bytes = match read(&self.file.path) {
+            Ok(bytes) => bytes,
+            Err(message) => return Preparation::Failed { hash: None, message },
+        };
+        if Stamp::read(&self.file.path) != Some(self.file.stamp) {
+            return Preparation::Stale;
+        }
+        let hash = ContentHash::of(&bytes);
+        let same = |known: &Option<(ContentHash, PluginConfig)>| {
+            known.as_ref().is_some_and(|(content, config)| *content == hash && *config == self.config)
+        };
+        if same(&self.known.running) || same(&self.known.refused) {
+            return Preparation::Same;
+        }
+        match self.compile_and_describe(&bytes) {
+            Ok((version, timings)) => Preparation::Ready { version: Box::new(version), timings },
+            Err(message) => Preparation::Failed { hash: Some(hash), message },
+        }
+    }
+
+    fn compile_and_describe(self, bytes: &[u8]) -> Result<(Version, Timings), String> {
+        let begun = Instant::now();
+        let options = LoadOptions { allow_wat: self.allow_wat };
+        let plugin = self.engine.load(bytes, options).map_err(|error| error.to_string())?;
+        let compiled = Instant::now();
+        let log = Arc::new(PluginLog { plugin: self.plugin, output: self.output });
+        let settings = Arc::new(self.config.settings.clone());
+        let context = Context { settings, limits: self.config.limits.clone(), log };
+        let description = describe(&plugin, &context)?;
+        let timings = Timings {
+            compile: compiled - begun,
+            describe: compiled.elapsed(),
+            ..Timings::default()
+        };
+        Ok((Version { plugin, context, description: Arc::new(description), config: self.config }, timings))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let size = std::fs::metadata(path).map_err(|error| format!("cannot read it: {error}"))?.len();
+    let most = hark_sandbox::MAX_PLUGIN_BYTES;
+    if usize::try_from(size).is_ok_and(|size| size > most) {
+        return Err(format!("it has {size} bytes; a plugin has at most {most}"));
+    }
+    std::fs::read(path).map_err(|error| format!("cannot read it: {error}"))
+}
+
+/// Foreign code: on this blocking thread, with a runtime of its own for its timers.
+fn describe(plugin: &Plugin, context: &Context) -> Result<Description, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start a runtime to describe it: {error}"))?;
+    runtime.block_on(plugin.describe(context)).map_err(|error| error.to_string())
+}
+
+/// Waits until the file has had time to be finished, and says whether it changed.
+async fn still_changing(file: &PluginFile, noticed: Instant) -> bool {
+    tokio::time::sleep_until(noticed + STILL).await;
+    Stamp::read(&file.path) != Some(file.stamp)
+}

@@ -1,0 +1,17 @@
+//! `hark run`: plugins against a cluster.
+
+use std::sync::Arc;
+
+use hark_informer::client::{Client, ClientOptions};
+
+use crate::cli::RunArgs;
+use crate::host::{self, ConfigFile};
+use crate::output::Output;
+
+/// Runs until a signal comes. An unreachable cluster is waited for; a kubeconfig that cannot be read is not.
+pub(crate) async fn run(args: RunArgs, config: ConfigFile) -> anyhow::Result<()> {
+    let output = Arc::new(Output::new(false, args.common.trace.as_deref())?);
+    let options = ClientOptions { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+    let client = Client::from_options(options).await?;
+    host::run_plugins(client, &args.common, config, output, false).await
+}

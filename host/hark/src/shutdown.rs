@@ -1,0 +1,46 @@
+//! Signals: the first one asks for an orderly end, the second one ends at once.
+//!
+//! Used by the commands. Invariant: after [`Signals::first`] has answered, a second signal ends the process
+//! with code 130, whatever the rest of the program is doing (design 4.14).
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Exit code after a second signal, as shells give it for an interrupted program.
+const ABORTED: i32 = 130;
+
+/// SIGINT and SIGTERM, from the moment it is made.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Takes the signals over from their defaults.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the first signal and arms the second.
+    pub(crate) async fn first(mut self) -> &'static str {
+        let name = self.next().await;
+        tokio::spawn(async move {
+            let name = self.next().await;
+            tracing::warn!("{name} again: aborting");
+            std::process::exit(ABORTED);
+        });
+        name
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}

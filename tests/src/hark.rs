@@ -1,0 +1,230 @@
+//! The built `hark` binary, run as a user runs it: a folder of plugins, a configuration, a trace file.
+//!
+//! Invariant: the process ends with its [`Hark`]; its folder too.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use tokio::process::Child;
+
+use crate::eventually;
+use crate::trace::{self, Line};
+
+/// A folder to run Hark in, before it runs.
+pub struct Setup {
+    folder: TempDir,
+    arguments: Vec<String>,
+}
+
+/// A running Hark.
+pub struct Hark {
+    folder: TempDir,
+    child: Child,
+}
+
+/// The binary that cargo built beside the tests.
+///
+/// # Panics
+/// If it is not there.
+pub fn binary() -> PathBuf {
+    let test = std::env::current_exe().expect("the test's own path");
+    // target/debug/deps/NAME-HASH: the binary is two up.
+    let path = test.ancestors().nth(2).expect("a target folder").join("hark");
+    assert!(path.is_file(), "{} is not there: run `cargo build --workspace` first", path.display());
+    path
+}
+
+impl Setup {
+    /// A fresh folder with an empty plugins folder and no configuration.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn new() -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("hark-test-").tempdir()?;
+        std::fs::create_dir(folder.path().join("plugins"))?;
+        Ok(Self { folder, arguments: Vec::new() })
+    }
+
+    /// Writes `hark.toml`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn config(self, text: &str) -> Result<Self> {
+        std::fs::write(self.folder.path().join("hark.toml"), text)?;
+        Ok(self)
+    }
+
+    /// Puts a plugin into the folder under a name.
+    ///
+    /// # Errors
+    /// If it cannot be copied.
+    pub fn plugin(self, name: &str, file: &Path) -> Result<Self> {
+        std::fs::copy(file, self.folder.path().join("plugins").join(format!("{name}.wasm")))?;
+        Ok(self)
+    }
+
+    /// Adds arguments of the command.
+    #[must_use]
+    pub fn arguments(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(ToString::to_string));
+        self
+    }
+
+    /// Starts `hark run` against a cluster.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn run(self, kubeconfig: &Path) -> Result<Hark> {
+        let kubeconfig = kubeconfig.to_string_lossy().into_owned();
+        self.start(&["run", "--kubeconfig", &kubeconfig])
+    }
+
+    /// Starts a command in the folder, with its trace.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(self, command: &[&str]) -> Result<Hark> {
+        let at = self.folder.path();
+        let mut hark = tokio::process::Command::from(clean(Command::new(binary())));
+        hark.args(command)
+            .args(["--trace", "trace.jsonl"])
+            .args(&self.arguments)
+            .current_dir(at)
+            .stdin(Stdio::null())
+            .stdout(File::create(at.join("stdout"))?)
+            .stderr(File::create(at.join("stderr"))?)
+            .kill_on_drop(true);
+        let child = hark.spawn().context("cannot start hark")?;
+        Ok(Hark { folder: self.folder, child })
+    }
+}
+
+/// Nothing of the user's own cluster or settings leaks into a test.
+pub fn clean(mut command: Command) -> Command {
+    for name in ["KUBECONFIG", "HARK_LOG", "RUST_LOG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
+        command.env_remove(name);
+    }
+    command.env("HOME", "/nonexistent").env("NO_COLOR", "1");
+    command
+}
+
+impl Hark {
+    /// The folder it runs in.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A plugin's file in its folder.
+    pub fn plugin_path(&self, name: &str) -> PathBuf {
+        self.folder().join("plugins").join(format!("{name}.wasm"))
+    }
+
+    /// Saves another build over a plugin, as a compiler does: written beside it, then renamed.
+    ///
+    /// # Errors
+    /// If it cannot be copied.
+    pub fn save(&self, name: &str, file: &Path) -> Result<()> {
+        let beside = self.folder().join(format!("{name}.new"));
+        std::fs::copy(file, &beside)?;
+        Ok(std::fs::rename(beside, self.plugin_path(name))?)
+    }
+
+    /// The trace so far.
+    pub fn trace(&self) -> Vec<Line> {
+        trace::read(&self.folder().join("trace.jsonl"))
+    }
+
+    /// Standard error so far.
+    pub fn stderr(&self) -> String {
+        std::fs::read_to_string(self.folder().join("stderr")).unwrap_or_default()
+    }
+
+    /// Standard output so far.
+    pub fn stdout(&self) -> String {
+        std::fs::read_to_string(self.folder().join("stdout")).unwrap_or_default()
+    }
+
+    /// What to show when something was waited for in vain.
+    pub fn state(&self) -> String {
+        let trace = self.trace();
+        let last = trace.iter().rev().take(5).rev().map(|line| format!("{line:?}")).collect::<Vec<_>>();
+        format!(
+            "--- {} trace lines, the last:\n{}\n--- stdout:\n{}\n--- stderr:\n{}",
+            trace.len(),
+            last.join("\n"),
+            tail(&self.stdout()),
+            tail(&self.stderr())
+        )
+    }
+
+    /// Waits until standard error has all of these texts.
+    pub async fn says(&self, texts: &[&str]) {
+        eventually(&format!("{texts:?} on standard error"), || self.state(), async || {
+            let stderr = self.stderr();
+            texts.iter().all(|text| stderr.contains(text)).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until standard output has all of these texts.
+    pub async fn shows(&self, texts: &[&str]) {
+        eventually(&format!("{texts:?} on standard output"), || self.state(), async || {
+            let stdout = self.stdout();
+            texts.iter().all(|text| stdout.contains(text)).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until the trace satisfies a condition, and gives the trace.
+    pub async fn traces(&self, what: &str, mut condition: impl FnMut(&[Line]) -> bool) -> Vec<Line> {
+        eventually(what, || self.state(), async || {
+            let trace = self.trace();
+            condition(&trace).then_some(trace)
+        })
+        .await
+    }
+
+    /// Whether the process still runs.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn runs(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// The process's number.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("hark has ended")
+    }
+
+    /// Sends a signal by name (`TERM`).
+    ///
+    /// # Errors
+    /// If it cannot be sent.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status()?;
+        anyhow::ensure!(sent.success(), "kill -{name} failed");
+        Ok(())
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// If it does not come.
+    pub async fn ends(&mut self) -> Result<ExitStatus> {
+        let ended = tokio::time::timeout(Duration::from_secs(60), self.child.wait()).await;
+        Ok(ended.with_context(|| format!("hark does not end\n{}", self.state()))??)
+    }
+}
+
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}

@@ -1,0 +1,230 @@
+//! The plugins folder and the configuration as a user changes them under a running Hark, and what Hark says
+//! when something is wrong from the start.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use hark_tests::cluster::{Cluster, Kind};
+use hark_tests::guests::{fixture, plugin};
+use hark_tests::hark::{Hark, Setup, binary, clean};
+
+async fn cluster() -> Result<Cluster> {
+    Cluster::start(Kind::Embedded).await?.context("the embedded server is always there")
+}
+
+/// Waits until a plugin has been told of an object.
+async fn told(hark: &Hark, plugin: &str, key: &str) {
+    let what = format!("{plugin} to be told of {key}");
+    hark.traces(&what, |trace| trace.iter().any(|line| line.plugin == plugin && line.key == key)).await;
+}
+
+fn occurrences(hark: &Hark, text: &str) -> usize {
+    hark.stderr().matches(text).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_copied_in_starts_and_one_that_is_deleted_stops() -> Result<()> {
+    let cluster = cluster().await?;
+    let hark = Setup::new()?.run(cluster.kubeconfig())?;
+    hark.says(&["no plugins in plugins yet: copy a .wasm file there"]).await;
+    fs::copy(fixture("counter-v1"), hark.plugin_path("counter"))?;
+    hark.says(&["counter started: counter 1 ("]).await;
+    cluster.create("first", "x").await?;
+    told(&hark, "counter", "default/first").await;
+    fs::copy(plugin("required-labels"), hark.plugin_path("labels"))?;
+    hark.says(&["labels started: "]).await;
+    fs::remove_file(hark.plugin_path("counter"))?;
+    hark.says(&["counter: stopped: its file is gone"]).await;
+    cluster.create("second", "x").await?;
+    told(&hark, "labels", "default/second").await;
+    let trace = hark.trace();
+    assert!(!trace.iter().any(|line| line.plugin == "counter" && line.key == "default/second"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_file_leaves_the_old_version_in_place_and_is_reported_once() -> Result<()> {
+    let cluster = cluster().await?;
+    let hark = Setup::new()?.plugin("counter", &fixture("counter-v1"))?.run(cluster.kubeconfig())?;
+    hark.says(&["counter started"]).await;
+    let faults: [(&str, Vec<u8>); 4] = [
+        ("text", b"this is not wasm".to_vec()),
+        ("empty", Vec::new()),
+        ("truncated", fs::read(fixture("counter-v2"))?[..2000].to_vec()),
+        ("other world", fs::read(fixture("other-world"))?),
+    ];
+    for (number, (fault, content)) in faults.iter().enumerate() {
+        fs::write(hark.plugin_path("counter"), content)?;
+        hark_tests::eventually(&format!("a refusal of {fault}"), || hark.state(), async || {
+            (occurrences(&hark, "counter.wasm is refused: ") > number).then_some(())
+        })
+        .await;
+        let name = format!("after-{number}");
+        cluster.create(&name, "x").await?;
+        told(&hark, "counter", &format!("default/{name}")).await;
+        assert_eq!(occurrences(&hark, "counter.wasm is refused: "), number + 1, "{}", hark.stderr());
+    }
+    assert_eq!(occurrences(&hark, "goes on"), faults.len());
+    hark.save("counter", &fixture("describe-error"))?;
+    hark.says(&["counter.wasm is refused: ", "settings: channel is missing"]).await;
+    hark.save("counter", &fixture("counter-v2"))?;
+    hark.says(&["counter reloaded: "]).await;
+    assert!(hark.trace().iter().all(|line| line.outcome == "ok"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_grows_slowly_is_loaded_when_it_is_whole() -> Result<()> {
+    use std::io::Write;
+    let cluster = cluster().await?;
+    let hark = Setup::new()?.plugin("counter", &fixture("counter-v1"))?.run(cluster.kubeconfig())?;
+    hark.says(&["counter started"]).await;
+    let whole = fs::read(fixture("counter-v2"))?;
+    let mut file = fs::File::create(hark.plugin_path("counter"))?;
+    for part in whole.chunks(whole.len() / 8 + 1) {
+        file.write_all(part)?;
+        file.sync_all()?;
+        // A writer that takes its time: the pace is the subject here, nothing is waited for.
+        tokio::time::sleep(std::time::Duration::from_millis(60)).await;
+    }
+    drop(file);
+    hark.says(&["counter reloaded: "]).await;
+    assert_eq!(occurrences(&hark, "refused"), 0, "{}", hark.stderr());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_content_again_is_no_reload() -> Result<()> {
+    let cluster = cluster().await?;
+    let hark = Setup::new()?.plugin("counter", &fixture("counter-v1"))?.run(cluster.kubeconfig())?;
+    hark.says(&["counter started"]).await;
+    hark.save("counter", &fixture("counter-v1"))?;
+    fs::copy(fixture("counter-v2"), hark.plugin_path("marker"))?;
+    hark.says(&["marker started"]).await;
+    cluster.create("a", "x").await?;
+    told(&hark, "counter", "default/a").await;
+    assert_eq!(occurrences(&hark, "counter reloaded"), 0);
+    assert!(hark.trace().iter().all(|line| line.generation == 1));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_choose_what_event_log_watches_and_act_when_the_file_is_saved() -> Result<()> {
+    let cluster = cluster().await?;
+    let config = "[plugins.event-log.settings]\nkinds = [\"v1/Namespace\"]\n";
+    let hark =
+        Setup::new()?.config(config)?.plugin("event-log", &plugin("event-log"))?.run(cluster.kubeconfig())?;
+    told(&hark, "event-log", "default").await;
+    cluster.create("a", "x").await?;
+    let file = hark.folder().join("hark.toml");
+    fs::write(&file, "[plugins.event-log]\nsettings = 7\nlimits = { memory = 1 }\n")?;
+    hark.says(&[
+        "hark.toml has 2 errors",
+        "plugins.event-log.settings: expected a table, found an integer",
+        "plugins.event-log.limits.memory: expected a string, found an integer",
+        "what was configured before stays",
+    ])
+    .await;
+    fs::write(&file, "[plugins.event-log.settings]\nkinds = [\"v1/ConfigMap\"]\n")?;
+    told(&hark, "event-log", "default/a").await;
+    hark.says(&["event-log reloaded: ", "subscriptions: 0 kept, 1 added, 1 removed"]).await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retries_and_permanent_failures_are_told_apart() -> Result<()> {
+    let cluster = cluster().await?;
+    let hark = Setup::new()?
+        .plugin("again", &fixture("retry-twice"))?
+        .plugin("never", &fixture("permanent"))?
+        .run(cluster.kubeconfig())?;
+    hark.says(&["again started", "never started"]).await;
+    cluster.create("a", "x").await?;
+    let outcomes = |trace: &[hark_tests::trace::Line], plugin: &str| -> Vec<(u32, String)> {
+        let ours = trace.iter().filter(|line| line.plugin == plugin && line.key == "default/a");
+        ours.map(|line| (line.attempt, line.outcome.clone())).collect()
+    };
+    let trace = hark
+        .traces("the third attempt", |trace| {
+            outcomes(trace, "again").len() == 3 && !outcomes(trace, "never").is_empty()
+        })
+        .await;
+    let attempts = |list: &[(u32, &str)]| -> Vec<(u32, String)> {
+        list.iter().map(|(attempt, outcome)| (*attempt, (*outcome).to_owned())).collect()
+    };
+    assert_eq!(outcomes(&trace, "again"), attempts(&[(1, "retry"), (2, "retry"), (3, "ok")]));
+    assert_eq!(outcomes(&trace, "never"), attempts(&[(1, "permanent")]));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_is_not_there_is_waited_for() -> Result<()> {
+    let cluster = cluster().await?;
+    let mut hark = Setup::new()?.arguments(&["--plugins", "later"]).run(cluster.kubeconfig())?;
+    hark.says(&["cannot read plugins folder later: "]).await;
+    assert!(hark.runs()?);
+    fs::create_dir(hark.folder().join("later"))?;
+    fs::copy(fixture("counter-v1"), hark.folder().join("later/counter.wasm"))?;
+    hark.says(&["counter started"]).await;
+    fs::rename(hark.folder().join("later"), hark.folder().join("away"))?;
+    hark_tests::eventually("the second complaint", || hark.state(), async || {
+        (occurrences(&hark, "cannot read plugins folder later: ") == 2).then_some(())
+    })
+    .await;
+    cluster.create("a", "x").await?;
+    told(&hark, "counter", "default/a").await;
+    assert_eq!(occurrences(&hark, "stopped"), 0, "a folder that cannot be read stops nothing");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_cannot_be_reached_is_waited_for() -> Result<()> {
+    let mut cluster = cluster().await?;
+    cluster.cut().await;
+    let mut hark = Setup::new()?.plugin("counter", &fixture("counter-v1"))?.run(cluster.kubeconfig())?;
+    hark.says(&["counter started", "Connection refused"]).await;
+    assert!(hark.runs()?);
+    cluster.create("a", "x").await?;
+    cluster.mend().await?;
+    told(&hark, "counter", "default/a").await;
+    hark.signal("INT")?;
+    assert!(hark.ends().await?.success());
+    Ok(())
+}
+
+/// Runs `hark` to its end.
+fn hark(folder: &Path, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+    let output = clean(Command::new(binary())).args(arguments).current_dir(folder).output()?;
+    Ok((output.status.code(), String::from_utf8(output.stderr)?))
+}
+
+#[test]
+fn what_is_wrong_from_the_start_is_said_and_ends_hark() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let at = folder.path();
+    fs::write(at.join("bad.yaml"), "clusters: [}")?;
+    fs::write(at.join("bad.toml"), "[host]\ncolour = 1\n")?;
+    let context = "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: []\nclusters: []\nusers: []\n";
+    fs::write(at.join("context.yaml"), context)?;
+    let cases: [(&[&str], i32, &[&str]); 7] = [
+        (&["run", "--kubeconfig", "none.yaml"], 1, &["none.yaml"]),
+        (&["run", "--kubeconfig", "bad.yaml"], 1, &["bad.yaml"]),
+        (&["run", "--kubeconfig", "context.yaml", "--context", "b"], 1, &["context.yaml", "b"]),
+        (&["run", "--config", "none.toml"], 1, &["cannot read none.toml"]),
+        (&["run", "--config", "bad.toml"], 1, &["bad.toml has 1 error", "host.colour: unknown key"]),
+        (&["run"], 1, &["kubeconfig"]),
+        (&["dev", "--listen", "0.0.0.0:0"], 1, &["listens on loopback only"]),
+    ];
+    for (arguments, code, texts) in cases {
+        let (ended, stderr) = hark(at, arguments)?;
+        assert_eq!(ended, Some(code), "{arguments:?}: {stderr}");
+        for text in texts {
+            assert!(stderr.contains(text), "{arguments:?}: {text:?} is not in {stderr}");
+        }
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+    assert_eq!(hark(at, &["fly"])?.0, Some(2), "wrong usage");
+    Ok(())
+}
