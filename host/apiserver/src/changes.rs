@@ -41,9 +41,9 @@ fn check_media_type(call: &Call) -> Result<(), ApiError> {
     if matches!(media, "" | "application/json" | "*/*" | protobuf::MEDIA_TYPE) {
         return Ok(());
     }
-    Err(ApiError::UnsupportedMediaType(format!(
-        "the body of the request was in an unknown format - accepted media types include: application/json, application/vnd.kubernetes.protobuf"
-    )))
+    Err(ApiError::UnsupportedMediaType(
+        "the body of the request was in an unknown format - accepted media types include: application/json, application/vnd.kubernetes.protobuf".into(),
+    ))
 }
 
 pub(crate) fn by(call: &Call) -> By {

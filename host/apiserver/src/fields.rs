@@ -195,6 +195,13 @@ pub(crate) fn is_element(step: &str, item: &Value) -> bool {
     step.strip_prefix("v:").and_then(|v| serde_json::from_str::<Value>(v).ok()).as_ref() == Some(item)
 }
 
+/// Whether a field is one of those by which an element of a list is known: it goes with the element only.
+pub(crate) fn is_key(path: &[String]) -> bool {
+    let [.., element, field] = path else { return false };
+    let keys = element.strip_prefix("k:").and_then(|k| serde_json::from_str::<Map<String, Value>>(k).ok());
+    keys.zip(field.strip_prefix("f:")).is_some_and(|(keys, field)| keys.contains_key(field))
+}
+
 /// Removes a field from an object, and maps that are empty without it.
 pub(crate) fn remove(object: &mut Value, path: &[String]) {
     let Some((step, rest)) = path.split_first() else { return };

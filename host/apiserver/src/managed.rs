@@ -235,6 +235,7 @@ fn merge(view: &View, live: &Value, config: &Value, mine: Entry, force: bool) ->
     let wanted = fields::flatten(shape, config, false);
     let have = fields::flatten(shape, live, true);
     let mut causes = Vec::new();
+    let granted = last_applied(view, live, &mine.manager);
     for entry in &mut entries {
         let taken: BTreeSet<FieldPath> = mine
             .fields
@@ -244,7 +245,9 @@ fn merge(view: &View, live: &Value, config: &Value, mine: Entry, force: bool) ->
             .collect();
         let conflict = entry.conflict();
         causes.extend(
-            taken.iter().map(|p| Cause::new("FieldManagerConflict", fields::display(p), conflict.clone())),
+            taken
+                .difference(&granted)
+                .map(|p| Cause::new("FieldManagerConflict", fields::display(p), conflict.clone())),
         );
         entry.fields.retain(|path| !taken.contains(path));
     }
@@ -253,7 +256,7 @@ fn merge(view: &View, live: &Value, config: &Value, mine: Entry, force: bool) ->
     }
     let mut object = live.clone();
     overlay(shape, &mut object, config, &mut Vec::new());
-    for path in before.difference(&mine.fields).collect::<Vec<_>>().into_iter().rev() {
+    for path in before.difference(&mine.fields).filter(|path| !fields::is_key(path)) {
         let below =
             |fields: &FieldSet| fields.range(path.clone()..).next().is_some_and(|p| p.starts_with(path));
         if !below(&mine.fields) && !entries.iter().any(|e| below(&e.fields)) {
@@ -262,6 +265,21 @@ fn merge(view: &View, live: &Value, config: &Value, mine: Entry, force: bool) ->
     }
     entries.push(mine);
     Ok(Merged { object, entries })
+}
+
+/// Fields that a client-side apply has set and nobody has changed since: when kubectl moves to server-side apply
+/// they are its own, though another manager's name is on them.
+fn last_applied(view: &View, live: &Value, manager: &str) -> FieldSet {
+    const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let text = live.pointer("/metadata/annotations").and_then(|a| a.get(ANNOTATION)).and_then(Value::as_str);
+    let Some(config) =
+        text.filter(|_| manager == "kubectl").and_then(|t| serde_json::from_str::<Value>(t).ok())
+    else {
+        return FieldSet::new();
+    };
+    let applied = fields::flatten(Shape(view), &view.stored_form(config), false);
+    let have = fields::flatten(Shape(view), live, true);
+    applied.into_iter().filter(|(path, value)| have.get(path) == Some(value)).map(|(path, _)| path).collect()
 }
 
 /// Lays a configuration over an object.

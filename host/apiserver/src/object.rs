@@ -21,8 +21,11 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    /// Revision 0 is of an object that is not stored, which has no version.
     pub(crate) fn new(mut value: Value, revision: u64, custom: bool) -> Self {
-        set_meta(&mut value, "resourceVersion", json!(revision.to_string()));
+        if revision > 0 {
+            set_meta(&mut value, "resourceVersion", json!(revision.to_string()));
+        }
         let body = encode_body(&value, custom);
         Stored { value, body, revision }
     }
