@@ -42,16 +42,19 @@ void hark_log(hark_plugin_log_level_t level, const hark_line *line) {
 
 hark_slice hark_view(const plugin_string_t *text) { return (hark_slice){(const char *)text->ptr, text->len}; }
 
-void hark_describe(hark_description *ret, const char *name, const char *version, size_t subscriptions) {
+void hark_describe(hark_description *ret, const char *name, const char *version) {
     memset(ret, 0, sizeof *ret);
     plugin_string_dup(&ret->name, name);
     plugin_string_dup(&ret->version, version);
-    ret->subscriptions.ptr = calloc(subscriptions, sizeof(hark_subscription));
-    if (ret->subscriptions.ptr == NULL) abort();
 }
 
 static hark_subscription *next_subscription(hark_description *ret) {
-    return &ret->subscriptions.ptr[ret->subscriptions.len++];
+    size_t count = ret->subscriptions.len + 1;
+    hark_subscription *all = realloc(ret->subscriptions.ptr, count * sizeof *all);
+    if (all == NULL) abort();
+    ret->subscriptions.ptr = all;
+    ret->subscriptions.len = count;
+    return memset(&all[count - 1], 0, sizeof *all);
 }
 
 hark_subscription *hark_watch(hark_description *ret, const char *name, const char *api_version, const char *kind) {

@@ -35,10 +35,10 @@ void hark_log(hark_plugin_log_level_t level, const hark_line *line);
 /* A view of a string that the host handed over. */
 hark_slice hark_view(const plugin_string_t *text);
 
-/* Starts a description with room for so many subscriptions. */
-void hark_describe(hark_description *ret, const char *name, const char *version, size_t subscriptions);
-/* Adds a subscription to all objects of a kind; the caller may narrow it (plugin_string_dup into its fields).
- * Not more of them than hark_describe made room for. */
+/* Starts a description, still without subscriptions. */
+void hark_describe(hark_description *ret, const char *name, const char *version);
+/* Adds a subscription to all objects of a kind; the caller may narrow it (plugin_string_dup into its fields)
+ * before the next one is added. */
 hark_subscription *hark_watch(hark_description *ret, const char *name, const char *api_version, const char *kind);
 /* The same, named after a kind as operators write it, `v1/ConfigMap` or `apps/v1/Deployment`; NULL if `kind`
  * is not one. */

@@ -50,7 +50,7 @@ static bool refuse_setting(hark_description *ret, plugin_string_t *err, const ch
 bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t *err) {
     hark_slice kinds = setting("kinds", "[\"apps/v1/Deployment\"]"), value;
     hark_json_cursor cursor;
-    hark_describe(ret, "required-labels", "0.1.0", MOST);
+    hark_describe(ret, "required-labels", "0.1.0");
     if (count_texts(wanted_labels()) > MOST) return refuse_setting(ret, err, "labels", "\"team\"");
     if (count_texts(kinds) > MOST) return refuse_setting(ret, err, "kinds", "\"apps/v1/Deployment\"");
     hark_json_open(kinds, &cursor);

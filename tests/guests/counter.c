@@ -10,7 +10,7 @@
 
 bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t *err) {
     (void)err;
-    hark_describe(ret, "counter", VERSION, 1);
+    hark_describe(ret, "counter", VERSION);
     hark_watch(ret, "configmaps", "v1", "ConfigMap");
     return true;
 }

@@ -5,7 +5,7 @@
 
 bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t *err) {
     (void)err;
-    hark_describe(ret, FIXTURE_NAME, "0.1.0", 2);
+    hark_describe(ret, FIXTURE_NAME, "0.1.0");
     hark_watch(ret, "twin", "v1", "ConfigMap");
     hark_watch(ret, "twin", "v1", "Secret");
     return true;

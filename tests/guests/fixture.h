@@ -13,7 +13,7 @@ static bool handle(const char *op, const hark_target *target, hark_failure *err)
 #ifndef FIXTURE_DESCRIBES
 bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t *err) {
     (void)err;
-    hark_describe(ret, FIXTURE_NAME, "0.1.0", 1);
+    hark_describe(ret, FIXTURE_NAME, "0.1.0");
     hark_watch(ret, "configmaps", "v1", "ConfigMap");
     return true;
 }
