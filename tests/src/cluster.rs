@@ -51,7 +51,9 @@ impl Cluster {
         let folder = tempfile::Builder::new().prefix("hark-cluster-").tempdir()?;
         let (backend, direct, address) = match kind {
             Kind::Real => {
-                let Some(server) = tokio::task::spawn_blocking(RealServer::start).await?? else { return Ok(None) };
+                let Some(server) = tokio::task::spawn_blocking(RealServer::start).await?? else {
+                    return Ok(None);
+                };
                 let address = address_of(&server.url())?;
                 let kubeconfig = std::fs::read_to_string(server.kubeconfig())?;
                 (Backend::Real(Box::new(server)), kubeconfig, address)

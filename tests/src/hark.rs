@@ -163,28 +163,40 @@ impl Hark {
 
     /// Waits until standard error has all of these texts.
     pub async fn says(&self, texts: &[&str]) {
-        eventually(&format!("{texts:?} on standard error"), || self.state(), async || {
-            let stderr = self.stderr();
-            texts.iter().all(|text| stderr.contains(text)).then_some(())
-        })
+        eventually(
+            &format!("{texts:?} on standard error"),
+            || self.state(),
+            async || {
+                let stderr = self.stderr();
+                texts.iter().all(|text| stderr.contains(text)).then_some(())
+            },
+        )
         .await;
     }
 
     /// Waits until standard output has all of these texts.
     pub async fn shows(&self, texts: &[&str]) {
-        eventually(&format!("{texts:?} on standard output"), || self.state(), async || {
-            let stdout = self.stdout();
-            texts.iter().all(|text| stdout.contains(text)).then_some(())
-        })
+        eventually(
+            &format!("{texts:?} on standard output"),
+            || self.state(),
+            async || {
+                let stdout = self.stdout();
+                texts.iter().all(|text| stdout.contains(text)).then_some(())
+            },
+        )
         .await;
     }
 
     /// Waits until the trace satisfies a condition, and gives the trace.
     pub async fn traces(&self, what: &str, mut condition: impl FnMut(&[Line]) -> bool) -> Vec<Line> {
-        eventually(what, || self.state(), async || {
-            let trace = self.trace();
-            condition(&trace).then_some(trace)
-        })
+        eventually(
+            what,
+            || self.state(),
+            async || {
+                let trace = self.trace();
+                condition(&trace).then_some(trace)
+            },
+        )
         .await
     }
 

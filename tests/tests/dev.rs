@@ -43,7 +43,8 @@ fn kubeconfig(hark: &Hark) -> Result<PathBuf> {
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_in_one_terminal_shows_events_in_the_other() -> Result<()> {
     let mut hark = Setup::new()?.plugin("event-log", &plugin("event-log"))?.start(&["dev"])?;
-    hark.shows(&["API server ready at http://127.0.0.1:", "kubectl --kubeconfig ", "event-log started: "]).await;
+    hark.shows(&["API server ready at http://127.0.0.1:", "kubectl --kubeconfig ", "event-log started: "])
+        .await;
     let kubeconfig = kubeconfig(&hark)?;
     let kubectl = |arguments: &[&str]| run(&kubeconfig, hark.folder(), arguments);
     kubectl(&["create", "configmap", "demo", "--from-literal=a=1"])?;

@@ -133,9 +133,11 @@ fn told(keys: BTreeMap<String, Vec<Line>>) -> BTreeMap<String, Vec<String>> {
 const BUILDS: [&str; 5] = ["counter-v2", "counter-v3", "counter-v4", "counter-v5", "counter-v1"];
 
 async fn reloaded(hark: &Hark, times: usize) {
-    hark_tests::eventually(&format!("{times} reloads"), || hark.state(), async || {
-        (hark.stderr().matches("counter reloaded: ").count() >= times).then_some(())
-    })
+    hark_tests::eventually(
+        &format!("{times} reloads"),
+        || hark.state(),
+        async || (hark.stderr().matches("counter reloaded: ").count() >= times).then_some(()),
+    )
     .await;
 }
 
@@ -218,9 +220,7 @@ fn check_generation(trace: &[Line], generation: u64, history: &History) -> Resul
 
 async fn deletes_during_an_outage_arrive_with_reason_unknown(cluster: &mut Cluster) -> Result<()> {
     let mut history = populate(cluster, 20).await?;
-    let hark = Setup::new()?
-        .plugin("counter", &fixture("counter-v1"))?
-        .run(cluster.kubeconfig())?;
+    let hark = Setup::new()?.plugin("counter", &fixture("counter-v1"))?.run(cluster.kubeconfig())?;
     hark.traces("20 initial adds", |trace| count(&done(trace, "counter")) == 20).await;
     // Seen by the watch, so that the versions of the watch and not only of the list are known.
     history.update(cluster, "map-019", "before").await?;
@@ -235,7 +235,8 @@ async fn deletes_during_an_outage_arrive_with_reason_unknown(cluster: &mut Clust
     cluster.kill_and_restart().await?;
     cluster.mend().await?;
     let events = history.events();
-    let trace = hark.traces("everything that was missed", |trace| count(&done(trace, "counter")) >= events).await;
+    let trace =
+        hark.traces("everything that was missed", |trace| count(&done(trace, "counter")) >= events).await;
     let done = done(&trace, "counter");
     for key in (0..6).map(|number| format!("default/map-00{number}")) {
         let reason = done[&key].iter().find(|line| line.op == "delete").and_then(|line| line.reason.clone());

@@ -57,9 +57,11 @@ async fn a_broken_file_leaves_the_old_version_in_place_and_is_reported_once() ->
     ];
     for (number, (fault, content)) in faults.iter().enumerate() {
         fs::write(hark.plugin_path("counter"), content)?;
-        hark_tests::eventually(&format!("a refusal of {fault}"), || hark.state(), async || {
-            (occurrences(&hark, "counter.wasm is refused: ") > number).then_some(())
-        })
+        hark_tests::eventually(
+            &format!("a refusal of {fault}"),
+            || hark.state(),
+            async || (occurrences(&hark, "counter.wasm is refused: ") > number).then_some(()),
+        )
         .await;
         let name = format!("after-{number}");
         cluster.create(&name, "x").await?;
@@ -169,9 +171,11 @@ async fn a_folder_that_is_not_there_is_waited_for() -> Result<()> {
     fs::copy(fixture("counter-v1"), hark.folder().join("later/counter.wasm"))?;
     hark.says(&["counter started"]).await;
     fs::rename(hark.folder().join("later"), hark.folder().join("away"))?;
-    hark_tests::eventually("the second complaint", || hark.state(), async || {
-        (occurrences(&hark, "cannot read plugins folder later: ") == 2).then_some(())
-    })
+    hark_tests::eventually(
+        "the second complaint",
+        || hark.state(),
+        async || (occurrences(&hark, "cannot read plugins folder later: ") == 2).then_some(()),
+    )
     .await;
     cluster.create("a", "x").await?;
     told(&hark, "counter", "default/a").await;

@@ -29,14 +29,18 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the plugins of a folder against a cluster
-    #[command(after_help = "The cluster is, in this order: --kubeconfig, $KUBECONFIG, ~/.kube/config, or the \
+    #[command(
+        after_help = "The cluster is, in this order: --kubeconfig, $KUBECONFIG, ~/.kube/config, or the \
                             service account of the pod that hark runs in.\n\n\
-                            Example: hark run --context staging --plugins ./plugins --trace events.jsonl")]
+                            Example: hark run --context staging --plugins ./plugins --trace events.jsonl"
+    )]
     Run(RunArgs),
     /// Run the plugins of a folder against an embedded API server, for development
-    #[command(after_help = "The API server lives in memory and listens on loopback only; hark prints the kubectl \
+    #[command(
+        after_help = "The API server lives in memory and listens on loopback only; hark prints the kubectl \
                             line to use.\n.wat files (Wasm text) are plugins too.\n\n\
-                            Example: hark dev --plugins target/plugins")]
+                            Example: hark dev --plugins target/plugins"
+    )]
     Dev(DevArgs),
 }
 

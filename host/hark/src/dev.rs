@@ -23,7 +23,8 @@ pub(crate) async fn dev(args: DevArgs, config: ConfigFile) -> anyhow::Result<()>
         .await
         .with_context(|| format!("cannot start the embedded API server on {}", args.listen))?;
     // Dropped, and with it deleted, when the command ends.
-    let temporary = tempfile::Builder::new().prefix("hark-dev-").tempdir().context("cannot make a temporary folder")?;
+    let temporary =
+        tempfile::Builder::new().prefix("hark-dev-").tempdir().context("cannot make a temporary folder")?;
     let kubeconfig: PathBuf =
         args.write_kubeconfig.clone().unwrap_or_else(|| temporary.path().join("kubeconfig"));
     server

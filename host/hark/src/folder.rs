@@ -116,7 +116,10 @@ impl Scan {
 fn stem(path: &Path) -> Result<String, String> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if stem.len() <= MAX_STEM && stem.starts_with(|c: char| c.is_ascii_alphanumeric()) && stem.chars().all(fits) {
+    if stem.len() <= MAX_STEM
+        && stem.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && stem.chars().all(fits)
+    {
         return Ok(stem);
     }
     Err(format!(

@@ -151,7 +151,11 @@ impl Arrival<'_> {
                 report.kept,
                 report.added,
                 report.removed,
-                if report.dropped > 0 { format!(", {} waiting events dropped", report.dropped) } else { String::new() }
+                if report.dropped > 0 {
+                    format!(", {} waiting events dropped", report.dropped)
+                } else {
+                    String::new()
+                }
             ),
         }
     }

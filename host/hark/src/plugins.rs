@@ -27,7 +27,7 @@ use crate::folder::{self, ChangeWatch, Scan};
 use crate::host::ConfigFile;
 use crate::output::{Arrival, Output, Timings};
 
-use self::prepare::{Job, Prepared, Preparation};
+use self::prepare::{Job, Preparation, Prepared};
 use self::running::{Running, Version};
 use self::slot::Slot;
 
@@ -286,7 +286,13 @@ impl Manager {
         self.prepare_changed();
     }
 
-    fn announce(&self, plugin: &str, version: &Version, before: Option<(&Version, SwapReport)>, timings: Timings) {
+    fn announce(
+        &self,
+        plugin: &str,
+        version: &Version,
+        before: Option<(&Version, SwapReport)>,
+        timings: Timings,
+    ) {
         self.output.arrived(&Arrival {
             plugin,
             name: &version.description.name,
@@ -344,12 +350,17 @@ impl Manager {
             let name = plugin.name.clone();
             match tokio::time::timeout_at(deadline, plugin.ended()).await {
                 Ok(Some(abandoned)) if abandoned > 0 => {
-                    let message = format!("stopped with {abandoned} events not handled: they waited for a retry");
+                    let message =
+                        format!("stopped with {abandoned} events not handled: they waited for a retry");
                     self.output.news(&name, LogLevel::Warn, &message);
                 }
                 Ok(_) => {}
                 Err(_) => {
-                    self.output.news(&name, LogLevel::Warn, "did not finish in time: events are left unhandled");
+                    self.output.news(
+                        &name,
+                        LogLevel::Warn,
+                        "did not finish in time: events are left unhandled",
+                    );
                 }
             }
         }

@@ -339,7 +339,6 @@ mod tests {
         seen
     }
 
-
     /// Runs a future that never has to wait for another task.
     fn now<F: Future>(future: F) -> F::Output {
         tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
@@ -380,7 +379,10 @@ mod tests {
         let second = fifo(&known());
         now(second.add(object("baz", "u", "10")));
         second.replace(vec![object("foo", "u", "5")], "11");
-        assert_eq!(drain(&second), ["synced", "baz: Added@10 Deleted@10?", "foo: Replaced@5", "bar: Deleted@6?"]);
+        assert_eq!(
+            drain(&second),
+            ["synced", "baz: Added@10 Deleted@10?", "foo: Replaced@5", "bar: Deleted@6?"]
+        );
 
         let third = fifo(&known());
         now(async {

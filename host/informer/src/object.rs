@@ -229,8 +229,7 @@ mod tests {
 
     #[test]
     fn keeps_the_servers_own_text_and_reads_its_metadata() {
-        let text =
-            r#"{"kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"},"x":1e3}"#;
+        let text = r#"{"kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"},"x":1e3}"#;
         let object = parse(text);
         assert_eq!(object.json(), text);
         assert_eq!(object.key().to_string(), "n/a");
@@ -248,7 +247,10 @@ mod tests {
             (r#"{"metadata":{"name":"a","managedFields":[{"x":[1,"]"]}]}}"#, r#"{"metadata":{"name":"a"}}"#),
             (r#"{"metadata":{"managedFields":[],"name":"a"}}"#, r#"{"metadata":{"name":"a"}}"#),
             (r#"{"metadata":{"managedFields" : [1] , "name":"a"}}"#, r#"{"metadata":{ "name":"a"}}"#),
-            (r#"{"metadata":{"name":"a" , "managedFields":[1],"uid":"u"}}"#, r#"{"metadata":{"name":"a" ,"uid":"u"}}"#),
+            (
+                r#"{"metadata":{"name":"a" , "managedFields":[1],"uid":"u"}}"#,
+                r#"{"metadata":{"name":"a" ,"uid":"u"}}"#,
+            ),
         ];
         for (text, want) in cases {
             assert_eq!(parse(text).json(), want);
@@ -279,10 +281,16 @@ mod tests {
     #[test]
     fn what_is_not_an_object_is_an_error() {
         for text in ["", "[]", "{", r#"{"metadata":{"name":7}}"#, "\u{1F600}"] {
-            assert!(matches!(Object::parse(text, None, Ingest::default()), Err(ObjectError::Decode(_))), "{text}");
+            assert!(
+                matches!(Object::parse(text, None, Ingest::default()), Err(ObjectError::Decode(_))),
+                "{text}"
+            );
         }
         for text in ["{}", r#"{"metadata":{}}"#, r#"{"metadata":{"name":""}}"#, r#"{"metadata":null}"#] {
-            assert!(matches!(Object::parse(text, None, Ingest::default()), Err(ObjectError::NoName)), "{text}");
+            assert!(
+                matches!(Object::parse(text, None, Ingest::default()), Err(ObjectError::NoName)),
+                "{text}"
+            );
         }
     }
 

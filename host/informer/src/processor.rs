@@ -99,7 +99,11 @@ fn apply(indexer: &Indexer, processor: &mut Processor, delta: Delta) {
         }
         DeltaKind::Sync => {
             if let Some(object) = indexer.get(object.key()) {
-                processor.distribute_resync(&Event::Update { old: object.clone(), new: object, resync: true });
+                processor.distribute_resync(&Event::Update {
+                    old: object.clone(),
+                    new: object,
+                    resync: true,
+                });
             }
         }
         DeltaKind::Added | DeltaKind::Updated | DeltaKind::Replaced => {

@@ -176,7 +176,13 @@ impl Queue {
     }
 
     /// Takes an initial add in that the cursor has read; `shown` if an earlier handler knows the object.
-    pub(crate) fn push_initial(&mut self, id: EntryKey, object: Arc<Object>, arrived: SystemTime, shown: bool) {
+    pub(crate) fn push_initial(
+        &mut self,
+        id: EntryKey,
+        object: Arc<Object>,
+        arrived: SystemTime,
+        shown: bool,
+    ) {
         self.push_entry(id, Event::Add { object, initial: true }, arrived, shown);
     }
 

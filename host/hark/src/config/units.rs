@@ -50,7 +50,9 @@ mod tests {
         assert_eq!(bytes("10 kB"), Some(10_000));
         assert_eq!(duration("250ms"), Some(Duration::from_millis(250)));
         assert_eq!(duration("2h"), Some(Duration::from_secs(7200)));
-        for wrong in ["", "64", "MiB", "-1MiB", "1.5MiB", "1mib", "99999999999999999999B", "18446744073709551615GiB"] {
+        for wrong in
+            ["", "64", "MiB", "-1MiB", "1.5MiB", "1mib", "99999999999999999999B", "18446744073709551615GiB"]
+        {
             assert_eq!(bytes(wrong), None, "{wrong}");
         }
         for wrong in ["", "1", "s", "1d", "-1s", "18446744073709551615h"] {

@@ -52,9 +52,11 @@ impl Screen {
             Event::Add { initial: true, .. } => ("on-add", Colour::Good, "initial".to_owned()),
             Event::Add { .. } => ("on-add", Colour::Good, String::new()),
             Event::Update { resync: true, .. } => ("on-update", Colour::Change, "resync".to_owned()),
-            Event::Update { old, new, .. } => {
-                ("on-update", Colour::Change, format!("{} -> {}", old.resource_version(), new.resource_version()))
-            }
+            Event::Update { old, new, .. } => (
+                "on-update",
+                Colour::Change,
+                format!("{} -> {}", old.resource_version(), new.resource_version()),
+            ),
             Event::Delete { reason, .. } => ("on-delete", Colour::Bad, reason.as_str().to_owned()),
         };
         let key = delivery.event.key();

@@ -68,12 +68,13 @@ impl Trace {
 
     /// Writes one line. A failing file is reported when it begins to fail, and tried again each time.
     pub(crate) fn write(&self, attempt: &Attempt<'_>) {
-        let written = serde_json::to_vec(&Line::new(attempt)).map_err(std::io::Error::from).and_then(|mut line| {
-            line.push(b'\n');
-            let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-            out.write_all(&line)?;
-            out.flush()
-        });
+        let written =
+            serde_json::to_vec(&Line::new(attempt)).map_err(std::io::Error::from).and_then(|mut line| {
+                line.push(b'\n');
+                let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+                out.write_all(&line)?;
+                out.flush()
+            });
         match written {
             Ok(()) => self.failing.store(false, Ordering::Relaxed),
             Err(error) => {

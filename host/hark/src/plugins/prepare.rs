@@ -116,11 +116,8 @@ impl Job {
         let settings = Arc::new(self.config.settings.clone());
         let context = Context { settings, limits: self.config.limits.clone(), log };
         let description = describe(&plugin, &context)?;
-        let timings = Timings {
-            compile: compiled - begun,
-            describe: compiled.elapsed(),
-            ..Timings::default()
-        };
+        let timings =
+            Timings { compile: compiled - begun, describe: compiled.elapsed(), ..Timings::default() };
         Ok((Version { plugin, context, description: Arc::new(description), config: self.config }, timings))
     }
 }

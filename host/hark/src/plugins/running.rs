@@ -44,7 +44,13 @@ pub(crate) struct Running {
 
 impl Version {
     /// Joins the informers of its subscriptions.
-    pub(crate) fn start(&self, plugin: &str, generation: u64, factory: &Factory, output: &Arc<Output>) -> Start {
+    pub(crate) fn start(
+        &self,
+        plugin: &str,
+        generation: u64,
+        factory: &Factory,
+        output: &Arc<Output>,
+    ) -> Start {
         let mut subscriptions = Vec::new();
         for (number, subscription) in (0..).zip(&self.description.subscriptions) {
             for selector in selectors(subscription) {
@@ -67,7 +73,9 @@ impl Version {
     /// Its subscriptions, for people.
     pub(crate) fn summary(&self) -> String {
         let all = self.description.subscriptions.iter();
-        all.map(|one| format!("{} ({} {})", one.name, one.api_version, one.kind)).collect::<Vec<_>>().join(", ")
+        all.map(|one| format!("{} ({} {})", one.name, one.api_version, one.kind))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 

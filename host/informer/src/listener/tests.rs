@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex as StdMutex;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::delta_fifo::{Delta, DeltaKind, Popped};
 use crate::handler::HandleFuture;
+use crate::queue::Merge;
 use crate::resource::Selector;
 use crate::testing::object;
 
@@ -39,7 +41,12 @@ impl EventHandler for Recorder {
 }
 
 fn recorder(generation: u32, told: &Told) -> Box<dyn EventHandler> {
-    Box::new(Recorder { generation, told: told.clone(), script: Box::new(|_| Outcome::Ok), tried: Told::default() })
+    Box::new(Recorder {
+        generation,
+        told: told.clone(),
+        script: Box::new(|_| Outcome::Ok),
+        tried: Told::default(),
+    })
 }
 
 fn scripted(told: &Told, script: impl FnMut(&Delivery) -> Outcome + Send + 'static) -> Box<dyn EventHandler> {
@@ -64,7 +71,11 @@ fn listener() -> Listener {
 
 fn process(informer: &SharedInformer, kind: DeltaKind, object: &Arc<Object>, unknown: bool) {
     let delta = Delta { kind, object: object.clone(), final_state_unknown: unknown };
-    informer.core().process(Popped::Deltas { key: object.key().clone(), deltas: vec![delta], initial: false });
+    informer.core().process(Popped::Deltas {
+        key: object.key().clone(),
+        deltas: vec![delta],
+        initial: false,
+    });
 }
 
 fn put(informer: &SharedInformer, key: &str, uid: &str, version: u32) {
@@ -102,7 +113,11 @@ fn lines(told: &Told) -> Vec<String> {
                 Event::Add { initial: true, .. } => format!("{op} {key} {version} initial"),
                 Event::Add { .. } => format!("{op} {key} {version}"),
                 Event::Update { old, resync, .. } => {
-                    format!("{op} {key} {}->{version}{}", old.resource_version(), if *resync { " resync" } else { "" })
+                    format!(
+                        "{op} {key} {}->{version}{}",
+                        old.resource_version(),
+                        if *resync { " resync" } else { "" }
+                    )
                 }
                 Event::Delete { reason, .. } => format!("{op} {key} {version} {}", reason.as_str()),
             }
@@ -171,7 +186,11 @@ async fn the_cursor_and_live_events_tell_each_object_once() {
     };
     assert_eq!(of("n/150"), ["add n/150 2 initial"]);
     assert_eq!(of("n/160"), [""; 0], "it was never handed over");
-    assert_eq!(of("n/170"), ["add n/170 5"], "the one that existed at the start is gone, the new one came later");
+    assert_eq!(
+        of("n/170"),
+        ["add n/170 5"],
+        "the one that existed at the start is gone, the new one came later"
+    );
     assert_eq!(of("n/199x"), ["add n/199x 6", "delete n/199x 7 deleted"]);
     assert_eq!(of("n/199y"), ["add n/199y 8", "update n/199y 8->9"]);
     assert_eq!(seen.iter().filter(|line| line.ends_with("initial")).count(), 198);
@@ -321,7 +340,8 @@ async fn a_resync_goes_to_those_that_asked_and_are_due() {
     put(&pods, "n/a", "u", 1);
     synced(&pods);
     let (asks, other) = (listener(), listener());
-    let with_resync = Subscription { resync: Some(Duration::from_secs(60)), ..subscription("pods", 0, &pods) };
+    let with_resync =
+        Subscription { resync: Some(Duration::from_secs(60)), ..subscription("pods", 0, &pods) };
     let (running, handler) = (asks.clone(), recorder(1, &told));
     tokio::spawn(async move { running.run(handler, vec![with_resync]).await });
     let (running, handler, joined) =
@@ -380,7 +400,8 @@ impl Server {
         self.clock += 1;
         let now = self.clock;
         let name = |key: &usize| format!("n/{key}");
-        let state = |key: &str, (uid, version): (u32, u32)| object(key, &uid.to_string(), &version.to_string());
+        let state =
+            |key: &str, (uid, version): (u32, u32)| object(key, &uid.to_string(), &version.to_string());
         match act {
             Act::Put(key) => {
                 let key = name(key);
@@ -421,7 +442,11 @@ fn moody(seed: u32) -> Script {
 
 /// Checks one key's events against what may be told of one object: no state twice, none out of order, updates
 /// from the state told before, deletes of a uid that was told or `tried`. `fresh` generations begin with any state.
-fn check_key(events: &[(u32, Event)], tried: &[(u32, Event)], fresh: &[u32]) -> Result<Option<(String, String)>, String> {
+fn check_key(
+    events: &[(u32, Event)],
+    tried: &[(u32, Event)],
+    fresh: &[u32],
+) -> Result<Option<(String, String)>, String> {
     let mut known: Option<Arc<Object>> = None;
     let mut generation = 0;
     for (of, event) in events {
@@ -463,7 +488,12 @@ fn run_script(acts: &[Act], bound: usize, merge: Merge, seed: u32) -> Result<(),
         let config = ListenerConfig { bound, merge, max_attempts: u32::MAX, ..ListenerConfig::default() };
         let listener = Listener::new(config, Arc::new(|_, _| {}));
         let make = |generation: u32| -> Box<dyn EventHandler> {
-            Box::new(Recorder { generation, told: told.clone(), script: moody(seed + generation), tried: tried.clone() })
+            Box::new(Recorder {
+                generation,
+                told: told.clone(),
+                script: moody(seed + generation),
+                tried: tried.clone(),
+            })
         };
         let joined = || vec![subscription("pods", 0, &pods)];
         let (running, handler, first) = (listener.clone(), make(1), joined());

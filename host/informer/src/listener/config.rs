@@ -1,0 +1,117 @@
+//! What a listener is told, and what it reports: configuration, subscriptions, swaps, numbers.
+//!
+//! Used by whoever runs a listener; re-exported by [`crate::listener`]. No behaviour but the back-off's formula.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::handler::{Delivery, Outcome};
+use crate::queue::Merge;
+use crate::shared_informer::SharedInformer;
+
+/// How a listener treats its events.
+#[derive(Debug, Clone)]
+pub struct ListenerConfig {
+    /// Events that wait before they are merged (delivery contract 8).
+    pub bound: usize,
+    /// When waiting events of one object are merged.
+    pub merge: Merge,
+    /// Attempts at an event whose handler traps or overruns its deadline, before it is given up.
+    pub max_attempts: u32,
+    /// Wait after the first failed attempt at an event; doubled by each further one.
+    pub first_backoff: Duration,
+    /// Longest wait between two attempts.
+    pub max_backoff: Duration,
+}
+
+impl Default for ListenerConfig {
+    fn default() -> Self {
+        Self {
+            bound: 10_000,
+            merge: Merge::All,
+            max_attempts: 10,
+            first_backoff: Duration::from_millis(500),
+            max_backoff: Duration::from_secs(300),
+        }
+    }
+}
+
+impl ListenerConfig {
+    /// The wait after a failed attempt: doubled each time, up to the longest, plus up to a tenth so that many
+    /// objects that failed together do not come back together.
+    pub(super) fn backoff(&self, attempt: u32) -> Duration {
+        let doubled = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+        let wait = self.first_backoff.saturating_mul(doubled).min(self.max_backoff);
+        wait.mul_f64(1.0 + rand::random::<f64>() / 10.0)
+    }
+}
+
+/// One informer that a listener joins, as one of its handler's subscriptions. Several may have the same number:
+/// a subscription of several namespaces joins an informer for each.
+#[derive(Clone)]
+pub struct Subscription {
+    /// The name by which a reload finds it again.
+    pub name: String,
+    /// Index in the handler's own list.
+    pub number: u32,
+    /// Where its events come from.
+    pub informer: Arc<SharedInformer>,
+    /// Hand every object over again after each such period.
+    pub resync: Option<Duration>,
+}
+
+/// What a new handler does with the old one's queue (delivery contract 10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnSwap {
+    /// It starts afresh: every object is an initial add again, waiting deletes are delivered, other waiting
+    /// events are part of the replay.
+    Replay,
+    /// It takes the queue over as it is.
+    Continue,
+}
+
+/// What a swap did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SwapReport {
+    /// Registrations that the new handler has in common with the old one.
+    pub kept: usize,
+    /// Registrations that are new.
+    pub added: usize,
+    /// Registrations that are gone.
+    pub removed: usize,
+    /// Waiting events of removed registrations that were dropped.
+    pub dropped: usize,
+}
+
+/// How the loop of [`Listener::run`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything that was queued has been handled, but for events that wait for a retry.
+    Drained {
+        /// Events that waited for a retry, and are abandoned.
+        abandoned: usize,
+    },
+    /// It was closed with this many events waiting.
+    Closed {
+        /// Events that were waiting.
+        abandoned: usize,
+    },
+}
+
+/// Numbers about a listener, read at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ListenerStats {
+    /// Events waiting or being handled.
+    pub pending: usize,
+    /// Objects whose next event waits for a retry.
+    pub retrying: usize,
+    /// Events merged so far.
+    pub merged: u64,
+    /// Events given up after `max_attempts` traps or time-outs.
+    pub dead: u64,
+    /// Whether events may flow: every healthy registration has its first list.
+    pub open: bool,
+}
+
+/// Told of events that are given up.
+pub type DeadLetterFn = Arc<dyn Fn(&Delivery, &Outcome) + Send + Sync>;
