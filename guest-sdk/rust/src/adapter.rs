@@ -138,3 +138,52 @@ impl From<Failure> for wit::Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Described;
+
+    thread_local! {
+        static STARTS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Fails to start the first time.
+    struct Stubborn;
+
+    impl Plugin for Stubborn {
+        fn describe() -> Described {
+            Err("not today".into())
+        }
+
+        fn start() -> Result<Self, Failure> {
+            STARTS.set(STARTS.get() + 1);
+            if STARTS.get() == 1 { Err(Failure::retry("too early")) } else { Ok(Self) }
+        }
+    }
+
+    #[test]
+    fn a_value_is_made_once_and_asked_for_again_after_a_failure() {
+        let slot = Slot::<Stubborn>::new();
+        assert_eq!(slot.with(|_| Ok(())), Err(Failure::retry("too early")));
+        assert_eq!(slot.with(|_| Ok(())), Ok(()));
+        assert_eq!(slot.with(|_| Err(Failure::permanent("no"))), Err(Failure::permanent("no")));
+        assert_eq!(STARTS.get(), 2);
+    }
+
+    #[test]
+    fn a_wait_that_was_asked_for_is_never_the_host_s_own_back_off() {
+        let after_ms = |failure: Failure| match failure.into() {
+            wit::Failure::Retry(request) => Some(request.after_ms),
+            wit::Failure::Permanent(_) => None,
+        };
+        assert_eq!(after_ms(Failure::retry("x")), Some(0));
+        assert_eq!(after_ms(Failure::retry_after("x", Duration::ZERO)), Some(1));
+        assert_eq!(after_ms(Failure::retry_after("x", Duration::from_secs(3))), Some(3000));
+        assert_eq!(after_ms(Failure::retry_after("x", Duration::MAX)), Some(u32::MAX));
+        assert_eq!(after_ms(Failure::permanent("x")), None);
+    }
+}
