@@ -53,7 +53,7 @@ pub(crate) fn by(call: &Call) -> By {
         manager: manager.to_owned(),
         dry_run: call.options.dry_run,
         strict: call.options.field_validation == "Strict",
-        applied: None,
+        ..By::default()
     }
 }
 

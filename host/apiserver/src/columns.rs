@@ -28,6 +28,8 @@ pub(crate) struct Column {
 pub(crate) enum Source {
     /// A field by its path, absent as the empty string.
     Field(Vec<String>),
+    /// A number by its path, absent as zero.
+    Number(Vec<String>),
     /// How many entries a map or list has.
     Count(Vec<String>),
     /// Time passed since a field.
@@ -50,11 +52,8 @@ pub(crate) enum ColumnKind {
 /// The cell of a column.
 pub(crate) fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     match &column.source {
-        Source::Field(path) => match at_path(object, path) {
-            Some(value) if !value.is_null() => value.clone(),
-            _ if column.kind == "integer" => json!(0),
-            _ => json!(""),
-        },
+        Source::Field(path) => at_path(object, path).filter(|v| !v.is_null()).cloned().unwrap_or(json!("")),
+        Source::Number(path) => at_path(object, path).filter(|v| !v.is_null()).cloned().unwrap_or(json!(0)),
         Source::Count(path) => json!(at_path(object, path).map_or(0, size)),
         Source::Age(path) => json!(age(at_path(object, path), now)),
         Source::Computed(make) => make(object, now),
@@ -121,7 +120,12 @@ fn field(name: &str, at: &str) -> Column {
 }
 
 fn number(name: &str, at: &str) -> Column {
-    column(name, "integer", 0, Source::Field(path(at)))
+    column(name, "integer", 0, Source::Number(path(at)))
+}
+
+/// A number in a column that says it is text, as two of the real server's do.
+fn text_number(name: &str, at: &str) -> Column {
+    Column { kind: "string", ..number(name, at) }
 }
 
 fn count(name: &str, at: &str) -> Column {
@@ -244,8 +248,8 @@ fn apps(plural: &str) -> Vec<Column> {
         "deployments" => {
             let mut columns = vec![
                 computed("Ready", ready_of_desired),
-                number("Up-to-date", "status.updatedReplicas"),
-                number("Available", "status.availableReplicas"),
+                text_number("Up-to-date", "status.updatedReplicas"),
+                text_number("Available", "status.availableReplicas"),
             ];
             columns.extend(template_columns());
             columns

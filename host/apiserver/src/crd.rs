@@ -257,7 +257,7 @@ pub(crate) fn terminate(state: &mut State, crds: &Arc<Resource>, definition: &Ar
     }
     delete_objects(state, &name);
     finish(state, &name);
-    if state.get(CRDS, &name).is_some() { Deleted::Object(marked) } else { Deleted::Gone(marked) }
+    Deleted::Object(marked)
 }
 
 fn add_finalizer(value: &mut Value) {

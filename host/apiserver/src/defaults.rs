@@ -3,8 +3,10 @@
 //! Used by writes. A table of (collection, where, what); `*` stands for every element of a list. This is a
 //! part of the real server's defaults, not all of them.
 
+use std::sync::LazyLock;
+
 use base64::Engine as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Parent path and the defaults of its fields, as JSON.
 type Row = (&'static [&'static str], &'static str, &'static str);
@@ -12,6 +14,7 @@ type Row = (&'static [&'static str], &'static str, &'static str);
 const POD_SPEC: &str = r#"{"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","securityContext":{},"schedulerName":"default-scheduler"}"#;
 const CONTAINER: &str =
     r#"{"resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}"#;
+const TOLERATIONS: &str = r#"{"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}]}"#;
 const WITH_TEMPLATE: &[&str] = &[
     "deployments.apps",
     "replicasets.apps",
@@ -30,6 +33,7 @@ const ROWS: &[Row] = &[
         "spec",
         r#"{"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"}"#,
     ),
+    (&["pods"], "spec", TOLERATIONS),
     (&["pods"], "spec.containers.*", CONTAINER),
     (&["pods"], "spec.containers.*.ports.*", r#"{"protocol":"TCP"}"#),
     (&["pods"], "", r#"{"status":{"phase":"Pending","qosClass":"BestEffort"}}"#),
@@ -50,7 +54,11 @@ const ROWS: &[Row] = &[
         "spec",
         r#"{"concurrencyPolicy":"Allow","suspend":false,"successfulJobsHistoryLimit":3,"failedJobsHistoryLimit":1}"#,
     ),
-    (&["services"], "spec", r#"{"type":"ClusterIP","sessionAffinity":"None"}"#),
+    (
+        &["services"],
+        "spec",
+        r#"{"type":"ClusterIP","sessionAffinity":"None","internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack"}"#,
+    ),
     (&["services"], "spec.ports.*", r#"{"protocol":"TCP"}"#),
     (&["services"], "", r#"{"status":{"loadBalancer":{}}}"#),
     (&["secrets"], "", r#"{"type":"Opaque"}"#),
@@ -61,26 +69,51 @@ const ROWS: &[Row] = &[
     (&["customresourcedefinitions.apiextensions.k8s.io"], "spec", r#"{"conversion":{"strategy":"None"}}"#),
 ];
 
+/// A row with its texts parsed.
+struct Parsed {
+    collections: &'static [&'static str],
+    path: Vec<&'static str>,
+    fields: Map<String, Value>,
+}
+
+static PARSED: LazyLock<Vec<Parsed>> = LazyLock::new(|| {
+    let parse = |(collections, path, fields): &Row| Parsed {
+        collections,
+        path: path.split('.').filter(|p| !p.is_empty()).collect(),
+        fields: serde_json::from_str(fields).unwrap_or_default(),
+    };
+    ROWS.iter().map(parse).collect()
+});
+
 /// Fills in what is left out.
 pub(crate) fn apply(collection: &str, object: &mut Value) {
-    for (_, path, fields) in ROWS.iter().filter(|(collections, ..)| collections.contains(&collection)) {
-        let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(fields) else { continue };
-        let path: Vec<&str> = path.split('.').filter(|p| !p.is_empty()).collect();
-        each(object, &path, &mut |place| {
-            for (key, value) in &fields {
+    for row in PARSED.iter().filter(|row| row.collections.contains(&collection)) {
+        each(object, &row.path, &mut |place| {
+            for (key, value) in &row.fields {
                 place.entry(key.clone()).or_insert_with(|| value.clone());
             }
         });
     }
     match collection {
         "secrets" => string_data(object),
-        "services" => cluster_ip(object),
+        "services" => {
+            cluster_ip(object);
+            each(object, &["spec", "ports", "*"], &mut |port| {
+                if let Some(number) = port.get("port").cloned() {
+                    port.entry("targetPort").or_insert(number);
+                }
+            });
+        }
+        "pods" => each(object, &["spec", "containers", "*"], &mut pull_policy),
+        kind if WITH_TEMPLATE.contains(&kind) => {
+            each(object, &["spec", "template", "spec", "containers", "*"], &mut pull_policy);
+        }
         crate::resources::EVENTS => crate::events::fill_zero_values(object),
         _ => {}
     }
 }
 
-fn each(value: &mut Value, path: &[&str], apply: &mut impl FnMut(&mut serde_json::Map<String, Value>)) {
+fn each(value: &mut Value, path: &[&str], apply: &mut impl FnMut(&mut Map<String, Value>)) {
     match (path, value) {
         ([], Value::Object(map)) => apply(map),
         (["*", rest @ ..], Value::Array(items)) => {
@@ -95,6 +128,15 @@ fn each(value: &mut Value, path: &[&str], apply: &mut impl FnMut(&mut serde_json
         }
         _ => {}
     }
+}
+
+/// Images that can change under their name are pulled always.
+fn pull_policy(container: &mut Map<String, Value>) {
+    let Some(image) = container.get("image").and_then(Value::as_str) else { return };
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let moving = !image.contains('@') && name.split_once(':').is_none_or(|(_, tag)| tag == "latest");
+    let policy = if moving { "Always" } else { "IfNotPresent" };
+    container.entry("imagePullPolicy").or_insert_with(|| json!(policy));
 }
 
 /// `stringData` is written only: it ends up encoded in `data`.
@@ -137,6 +179,11 @@ mod tests {
         assert_eq!(pod["spec"]["containers"][0]["terminationMessagePolicy"], "File");
         assert_eq!(pod["spec"]["containers"][1]["resources"], json!({"x": 1}));
         assert_eq!(pod["status"]["phase"], "Pending");
+    }
+
+    #[test]
+    fn every_row_of_the_table_parses() {
+        assert!(PARSED.iter().all(|row| !row.fields.is_empty()));
     }
 
     #[test]

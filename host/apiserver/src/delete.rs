@@ -52,6 +52,16 @@ impl Deleted {
     }
 }
 
+/// Kinds whose deletions answer with the object, as it was.
+const ANSWERED_WITH: &[&str] = &[
+    "services",
+    "serviceaccounts",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "podtemplates",
+    "resourcequotas",
+];
+
 /// Deletes an object, or begins to.
 pub(crate) fn delete(
     state: &mut State,
@@ -76,6 +86,10 @@ pub(crate) fn delete(
             let marked = mark(state, resource, &key, &object);
             remove(state, resource, &key);
             Ok(Deleted::Object(marked))
+        }
+        kind if ANSWERED_WITH.contains(&kind) => {
+            remove(state, resource, &key);
+            Ok(Deleted::Object(object))
         }
         _ => Ok(Deleted::Gone(remove(state, resource, &key).unwrap_or(object))),
     }

@@ -98,6 +98,12 @@ fn put_entries(object: &mut Value, mut entries: Vec<Entry>) {
     }
 }
 
+/// Whether a field is of the part that a write is about; the status is nobody's who does not write it.
+fn of_part(view: &View, part: Part, path: &[String]) -> bool {
+    let status = path.first().is_some_and(|step| step == "f:status");
+    !view.version().status || status == (part == Part::Status)
+}
+
 /// Notes in a new state what a write changed against the old one.
 pub(crate) fn track(view: &View, old: Option<&Value>, new: &mut Value, by: &By, part: Part) {
     if let Some(applied) = &by.applied {
@@ -106,11 +112,17 @@ pub(crate) fn track(view: &View, old: Option<&Value>, new: &mut Value, by: &By, 
     let shape = Shape(view);
     let before = old.map(|old| fields::flatten(shape, old, true)).unwrap_or_default();
     let after = fields::flatten(shape, new, true);
-    let changed: FieldSet =
-        after.iter().filter(|(path, v)| before.get(*path) != Some(v)).map(|(path, _)| path.clone()).collect();
+    let changed: FieldSet = after
+        .iter()
+        .filter(|(path, v)| of_part(view, part, path) && before.get(*path) != Some(v))
+        .map(|(path, _)| path.clone())
+        .collect();
     let removed: FieldSet = before.keys().filter(|path| !after.contains_key(*path)).cloned().collect();
     let mut entries = base_entries(old, new);
     let mut mine = Entry::new(view, &by.manager, false, part);
+    if !by.subresource.is_empty() {
+        by.subresource.clone_into(&mut mine.subresource);
+    }
     for entry in &mut entries {
         if entry.is_same_writer(&mine) {
             mine.fields = std::mem::take(&mut entry.fields);
@@ -171,10 +183,11 @@ pub(crate) fn apply(
     let mut config = view.stored_form(config);
     remove_meta(&mut config, "creationTimestamp");
     let strict = options.field_validation == "Strict";
-    let by = By { manager: manager.to_owned(), dry_run: options.dry_run, strict, applied: None };
+    let by = By { manager: manager.to_owned(), dry_run: options.dry_run, strict, ..By::default() };
     let key = view.resource.key(namespace, name);
     let mut mine = Entry::new(view, manager, true, part);
     mine.fields = fields::flatten(Shape(view), &config, false).into_keys().collect();
+    mine.fields.retain(|path| of_part(view, part, path));
     let Some(live) = state.get(&view.resource.collection, &key).cloned() else {
         if part == Part::Status {
             return Err(write::not_found(&view.resource, name));

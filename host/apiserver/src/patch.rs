@@ -75,10 +75,6 @@ impl Patch {
 
 /// A patch that does not fit the object.
 fn rejected(error: impl std::fmt::Display) -> ApiError {
-    ApiError::Other {
-        code: 422,
-        reason: "Invalid".into(),
-        message: format!("the server rejected our request due to an error in our request: {error}"),
-        retry_after: None,
-    }
+    tracing::debug!(%error, "a patch does not fit");
+    ApiError::Unprocessable
 }

@@ -12,7 +12,7 @@ use crate::resources::ScalePaths;
 use crate::service::{Answer, Call, document};
 use crate::status::ApiError;
 use crate::store::Store;
-use crate::write::{self, Part};
+use crate::write::{self, By, Part};
 
 pub(crate) fn answer(store: &Store, call: &Call) -> Result<Answer, ApiError> {
     let Some(paths) = &call.view.version().scale else { return Err(ApiError::UnknownResource) };
@@ -24,8 +24,9 @@ pub(crate) fn answer(store: &Store, call: &Call) -> Result<Answer, ApiError> {
     } else {
         let at = (call.path.namespace.as_str(), call.path.name.as_str());
         let change = change(call)?;
+        let by = By { subresource: "scale", ..by(call) };
         let update = |current: &Value| scaled(paths, current, &change, call);
-        write::update(&mut state, &call.view, at, Part::Main, &by(call), update)?.object
+        write::update(&mut state, &call.view, at, Part::Main, &by, update)?.object
     };
     drop(state);
     Ok(Answer::json(200, format!("{}\n", scale_of(paths, &object))))

@@ -39,7 +39,8 @@ impl LabelSelector {
                 None => break,
                 Some(Token::Comma) if parser.peek().is_some() => {}
                 Some(other) => {
-                    return Err(unparsable(format!("found '{other}', expected: ',' or 'end of string'")));
+                    let why = format!("found '{other}', expected: ',' or 'end of string'");
+                    return Err(ApiError::BadRequest(why));
                 }
             }
         }
@@ -195,7 +196,8 @@ impl Parser {
     fn values(&mut self) -> Result<Vec<String>, String> {
         self.at += 1;
         if self.next() != Some(Token::Open) {
-            return Err("found something else, expected: '('".into());
+            let found = self.tokens.get(self.at - 1).map(ToString::to_string).unwrap_or_default();
+            return Err(format!("found '{found}' expected: '('"));
         }
         let mut values = vec![String::new()];
         loop {

@@ -34,7 +34,7 @@ pub struct Config {
     pub address: SocketAddr,
     /// Revision the counter starts at. Default 100: never 1, so that nobody takes versions for small indexes.
     pub start_revision: u64,
-    /// How many changes are remembered for each resource. Default 8192.
+    /// How many changes are remembered for each resource. Default 4096.
     pub history: usize,
     /// How many changes may wait for a watcher before it is cut off. Default 4096.
     pub watch_buffer: usize,
@@ -53,7 +53,7 @@ impl Default for Config {
         Config {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             start_revision: 100,
-            history: 8192,
+            history: 4096,
             watch_buffer: 4096,
             bookmark_interval: Duration::from_secs(60),
             max_body: 3 * 1024 * 1024,

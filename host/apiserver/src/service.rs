@@ -268,7 +268,8 @@ impl Service {
             (&Method::GET, "", "") if call.options.watch => self.watch(call),
             (&Method::GET, _, "") if call.path.watch => self.watch(call),
             (&Method::GET, "", "") => self.list(&call).await,
-            (&Method::GET, _, "" | "status") => self.get(&call).await,
+            (&Method::GET, _, "") => self.get(&call).await,
+            (&Method::GET, _, "status") if call.view.version().status => self.get(&call).await,
             _ => changes::dispatch(&self.store, &call).await,
         }
     }

@@ -119,6 +119,9 @@ pub enum ApiError {
         /// One for each field.
         causes: Vec<Cause>,
     },
+    /// 422 without saying why: a patch that does not fit the object.
+    #[error("the server rejected our request due to an error in our request")]
+    Unprocessable,
     /// 400.
     #[error("{0}")]
     BadRequest(String),
@@ -216,7 +219,7 @@ impl ApiError {
             ApiError::AlreadyExists { .. } | ApiError::Conflict { .. } | ApiError::ApplyConflict { .. } => {
                 409
             }
-            ApiError::Invalid { .. } => 422,
+            ApiError::Invalid { .. } | ApiError::Unprocessable => 422,
             ApiError::BadRequest(_) => 400,
             ApiError::Forbidden { .. } => 403,
             ApiError::MethodNotAllowed => 405,
@@ -236,7 +239,7 @@ impl ApiError {
             ApiError::NotFound { .. } | ApiError::UnknownResource | ApiError::UnknownPath => "NotFound",
             ApiError::AlreadyExists { .. } => "AlreadyExists",
             ApiError::Conflict { .. } | ApiError::ApplyConflict { .. } => "Conflict",
-            ApiError::Invalid { .. } => "Invalid",
+            ApiError::Invalid { .. } | ApiError::Unprocessable => "Invalid",
             ApiError::BadRequest(_) => "BadRequest",
             ApiError::Forbidden { .. } => "Forbidden",
             ApiError::MethodNotAllowed => "MethodNotAllowed",
@@ -294,7 +297,9 @@ impl ApiError {
                 retry_after_seconds: 1,
                 ..Details::default()
             }),
-            ApiError::UnknownResource | ApiError::MethodNotAllowed => Some(Details::default()),
+            ApiError::UnknownResource | ApiError::MethodNotAllowed | ApiError::Unprocessable => {
+                Some(Details::default())
+            }
             ApiError::UnsupportedMediaType(text) | ApiError::NotAcceptable(text) if text.starts_with('4') => {
                 Some(Details::default())
             }

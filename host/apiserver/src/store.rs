@@ -114,6 +114,11 @@ impl State {
         self.collections.entry(name.to_owned()).or_insert_with(|| Collection::new(floor, capacity))
     }
 
+    /// Whether a resource that was looked up earlier is still served: definitions come and go.
+    pub(crate) fn serves(&self, resource: &Resource) -> bool {
+        self.registry.find(&resource.group, &resource.plural).is_some()
+    }
+
     pub(crate) fn get(&self, collection: &str, key: &str) -> Option<&Arc<Stored>> {
         self.collections.get(collection)?.objects.get(key)
     }
@@ -179,8 +184,10 @@ impl State {
     /// Registers a watcher: all changes after the returned revision will be in its channel.
     pub(crate) fn subscribe(&mut self, collection: &str, prefix: &str) -> Subscription {
         let (sender, changes) = mpsc::channel(self.limits.watch_buffer.max(1));
-        let watcher = Watcher { prefix: prefix.to_owned(), sender };
-        self.watchers.entry(collection.to_owned()).or_default().push(watcher);
+        let watchers = self.watchers.entry(collection.to_owned()).or_default();
+        // Without changes nothing else would notice those that have left.
+        watchers.retain(|watcher| !watcher.sender.is_closed());
+        watchers.push(Watcher { prefix: prefix.to_owned(), sender });
         Subscription { revision: self.revision(), changes, cut: self.cut.subscribe() }
     }
 

@@ -118,6 +118,9 @@ impl Watch {
         let (prefix, initial) = (self.prefix(), self.is_initial(wanted));
         let store = Arc::clone(&self.store);
         let mut state = store.lock();
+        if !state.serves(&self.request.view.resource) {
+            return;
+        }
         let name = self.request.view.resource.collection.clone();
         let subscription = state.subscribe(&name, &prefix);
         let collection = state.collection(&name);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::object::{Stored, View, at_path, meta_str, remove_meta, set_meta, set_path, timestamp};
 use crate::resources::{CRDS, NAMESPACES, Resource};
-use crate::status::{ApiError, Cause};
+use crate::status::{ApiError, Cause, GroupResource};
 use crate::store::State;
 use crate::{crd, defaults, delete, managed, namespaces, schema, validate};
 
@@ -22,6 +22,8 @@ pub(crate) struct By {
     pub(crate) dry_run: bool,
     /// Unknown fields are an error rather than a warning.
     pub(crate) strict: bool,
+    /// The subresource written through, where it is not the part itself.
+    pub(crate) subresource: &'static str,
     /// The owners that server-side apply has worked out; `None` for every other write.
     pub(crate) applied: Option<Vec<managed::Entry>>,
 }
@@ -62,6 +64,9 @@ pub(crate) fn create(
     by: &By,
 ) -> Result<Written, ApiError> {
     let resource = Arc::clone(&view.resource);
+    if !state.serves(&resource) {
+        return Err(ApiError::UnknownPath);
+    }
     let document = checked_type(view, document)?;
     let mut value = view.stored_form(document);
     adopt_namespace(&resource, namespace, &mut value)?;
@@ -167,6 +172,16 @@ fn checked_type(view: &View, document: Value) -> Result<Value, ApiError> {
             "the API version in the data ({api_version}) does not match the expected API version ({})",
             view.api_version
         )));
+    }
+    if view.resource.custom && given_kind.is_empty() {
+        return Err(ApiError::BadRequest(format!(
+            "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{document}'"
+        )));
+    }
+    if view.resource.custom && given_kind != *kind {
+        let resource = GroupResource { group: view.resource.group.clone(), resource: given_kind.clone() };
+        let causes = vec![Cause::invalid("kind", &format!("{given_kind:?}"), &format!("must be {kind}"))];
+        return Err(ApiError::Invalid { resource, name: meta_str(&document, "name").to_owned(), causes });
     }
     if !given_kind.is_empty() && given_kind != *kind {
         return Err(ApiError::BadRequest(format!(
