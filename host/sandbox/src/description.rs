@@ -186,6 +186,9 @@ fn selector_problem(field: &str, selector: &str, term: fn(&str) -> bool) -> Opti
     if selector.is_empty() {
         return None;
     }
+    if selector.chars().any(char::is_control) {
+        return Some(format!("`{field}` has control characters"));
+    }
     let wrong = terms(selector).into_iter().find(|part| !term(part.trim()))?;
     Some(format!("`{field}` has the term {}, which cannot be one", text::quoted(wrong)))
 }

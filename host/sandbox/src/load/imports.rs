@@ -54,20 +54,22 @@ impl Probe {
         interface: &ComponentInstance,
         unmet: &mut Vec<String>,
     ) {
+        let items: Vec<_> = interface.exports(engine).map(|(item, found)| (item, found.ty)).collect();
         // Types alone need nothing from a host.
-        let needed = |item: &ComponentItem| !matches!(item, ComponentItem::Type(_));
-        let needed: Vec<_> =
-            interface.exports(engine).filter(|(_, item)| needed(&item.ty)).map(|(name, _)| name).collect();
-        let served = served_name(name);
-        if needed.is_empty() {
+        if items.iter().all(|(_, ty)| matches!(ty, ComponentItem::Type(_))) {
             return;
         }
+        let served = served_name(name);
         if !self.has(None, &served) {
             unmet.push(name.to_owned());
             return;
         }
-        let lacking = needed.into_iter().filter(|item| !self.has(Some(&served), item));
-        unmet.extend(lacking.map(|item| format!("{name}#{item}")).collect::<Vec<_>>());
+        for (item, ty) in items {
+            // A resource may be another interface's, under this one's name; then the host has it there.
+            if matches!(ty, ComponentItem::ComponentFunc(_)) && !self.has(Some(&served), item) {
+                unmet.push(format!("{name}#{item}"));
+            }
+        }
     }
 
     /// Whether a name is defined. Asking defines it in this copy, so a name is asked for only once.
