@@ -355,7 +355,6 @@ impl<S: ReflectorStore> Reflector<S> {
     /// R-W-4, no. 8.
     fn applied(&mut self, watch: &mut OpenWatch, key: Option<&ObjectKey>, version: &str) {
         watch.events += 1;
-        self.very_short_watches = 0;
         if watch.records_versions && !version.is_empty() {
             version.clone_into(&mut self.version);
             self.expired_version = None;

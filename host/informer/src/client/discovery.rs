@@ -80,8 +80,9 @@ mod tests {
 
     const DOCUMENT: &str = r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[
         {"name":"pods/exec","singularName":"","namespaced":true,"kind":"PodExecOptions","verbs":["get"]},
-        {"name":"pods/status","singularName":"","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]},
+        {"name":"oldpods","singularName":"oldpod","namespaced":true,"kind":"Pod","verbs":["list"]},
         {"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["list","watch","get"]},
+        {"name":"pods/status","singularName":"","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]},
         {"name":"nodes","singularName":"node","namespaced":false,"kind":"Node","verbs":["list","watch"]},
         {"name":"bindings","singularName":"binding","namespaced":true,"kind":"Binding","verbs":["create"]},
         {"name":"Pod","singularName":"","namespaced":true,"kind":"Trap","verbs":["list","watch"]}]}"#;

@@ -131,7 +131,6 @@ impl<'a> PageReader<'a> {
                 match byte {
                     b'"' => self.last_string = self.outer.len(),
                     b':' => self.at_items_value = self.last_member_is_items(),
-                    b',' => self.at_items_value = false,
                     _ => {}
                 }
             }
@@ -319,8 +318,9 @@ mod tests {
         let nameless = r#"{"kind":"ConfigMapList","items":[{"metadata":{}}]}"#;
         assert!(problem(nameless).contains("item 0: object has no metadata.name"));
         let object = r#"{"metadata":{"name":"a"}}"#;
+        let commas = ["O,", ",O", "O,,O", "OO"].map(|items| items.replace('O', object));
         for items in
-            ["7", "null", "\"a\"", "[]", ",", &format!("{object},"), &format!("{object}{object}"), "{]"]
+            ["7", "null", "\"a\"", "[]", ",", "{]"].into_iter().chain(commas.iter().map(String::as_str))
         {
             let body = format!(r#"{{"kind":"ConfigMapList","items":[{items}]}}"#);
             assert!(page(&body).is_err(), "{body}");

@@ -209,7 +209,12 @@ async fn play_for(script: Script, options: ReflectorOptions, time: Option<Durati
     });
     match time {
         Some(time) => tokio::time::sleep(time).await,
-        None => server.exhausted.notified().await,
+        // Time is paused: the limit is reached at once if nothing else is to happen.
+        None => tokio::time::timeout(Duration::from_secs(1_000_000), server.exhausted.notified())
+            .await
+            .unwrap_or_else(|_| {
+                panic!("the script was not played: {:#?}", server.requests.lock().expect("no panic"))
+            }),
     }
     // Lets the reflector publish what it came to.
     tokio::task::yield_now().await;
