@@ -1,6 +1,6 @@
 //! Keeps a store equal to a collection on the API server: list, then watch, for ever.
 //!
-//! Run by the shared informer, one reflector an informer. Its heart is the state machine [`State`], whose
+//! Run by the shared informer, one reflector an informer. Its heart is the state machine `State`, whose
 //! steps are client-go's rules R-LOOP, R-LIST, R-W and R-BO. Invariants: only a list that succeeded says what
 //! is gone, so a failure leaves the store as it was; the version never goes back to an older one of the
 //! server's but when the server cannot serve it; every failure is followed by a wait, except where a rule
