@@ -33,12 +33,12 @@ async fn a_file_that_is_copied_in_starts_and_one_that_is_deleted_stops() -> Resu
     hark.says(&["counter started: counter 1 ("]).await;
     cluster.create("first", "x").await?;
     told(&hark, "counter", "default/first").await;
-    fs::copy(plugin("required-labels"), hark.plugin_path("labels"))?;
-    hark.says(&["labels started: "]).await;
+    fs::copy(plugin("event-log"), hark.plugin_path("other"))?;
+    hark.says(&["other started: "]).await;
     fs::remove_file(hark.plugin_path("counter"))?;
     hark.says(&["counter: stopped: its file is gone"]).await;
     cluster.create("second", "x").await?;
-    told(&hark, "labels", "default/second").await;
+    told(&hark, "other", "default/second").await;
     let trace = hark.trace();
     assert!(!trace.iter().any(|line| line.plugin == "counter" && line.key == "default/second"));
     Ok(())

@@ -4,6 +4,7 @@
 
 use std::io::IsTerminal;
 
+use hark_informer::client::LOG_DIRECTIVE;
 use tracing_subscriber::EnvFilter;
 
 /// What is logged unless asked otherwise: our own news, other crates' warnings.

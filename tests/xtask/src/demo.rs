@@ -97,7 +97,10 @@ fn show(hark: &mut Child, once: bool) -> Result<()> {
         if waiting == 0 {
             waiting = -1;
             apply_samples(address.as_deref().context("hark did not say where its API server is")?)?;
-            writeln!(out, "samples applied; try the kubectl line above with create, label, delete. Ctrl-C ends.")?;
+            writeln!(
+                out,
+                "samples applied; try the kubectl line above with create, label, delete. Ctrl-C ends."
+            )?;
         }
         if once && line.contains("on-delete v1/ConfigMap default/short-lived") {
             // Hark itself ends in order; its last lines are passed on.

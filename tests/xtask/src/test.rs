@@ -28,7 +28,8 @@ const STEPS: [Step; 10] = [
 
 /// Runs every step, or those whose names contain an argument.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let chosen = |name: &str| arguments.is_empty() || arguments.iter().any(|word| name.contains(word.as_str()));
+    let chosen =
+        |name: &str| arguments.is_empty() || arguments.iter().any(|word| name.contains(word.as_str()));
     let mut failed = Vec::new();
     let mut passed = 0;
     for (name, step) in STEPS.into_iter().filter(|(name, _)| chosen(name)) {

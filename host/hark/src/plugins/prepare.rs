@@ -21,6 +21,9 @@ use crate::output::{Output, Timings};
 /// How long a file must have been still before its content is called broken rather than half-written.
 const STILL: Duration = Duration::from_millis(400);
 
+/// How often a file that was no good is looked at meanwhile.
+const STILL_POLL: Duration = Duration::from_millis(10);
+
 /// A version to prepare.
 pub(crate) struct Job {
     pub(crate) plugin: String,
@@ -138,8 +141,16 @@ fn describe(plugin: &Plugin, context: &Context) -> Result<Description, String> {
     runtime.block_on(plugin.describe(context)).map_err(|error| error.to_string())
 }
 
-/// Waits until the file has had time to be finished, and says whether it changed.
+/// Says whether the file changes before it has been still for long enough.
 async fn still_changing(file: &PluginFile, noticed: Instant) -> bool {
-    tokio::time::sleep_until(noticed + STILL).await;
-    Stamp::read(&file.path) != Some(file.stamp)
+    let still = noticed + STILL;
+    loop {
+        if Stamp::read(&file.path) != Some(file.stamp) {
+            return true;
+        }
+        if Instant::now() >= still {
+            return false;
+        }
+        tokio::time::sleep(STILL_POLL).await;
+    }
 }

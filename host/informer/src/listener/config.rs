@@ -83,7 +83,7 @@ pub struct SwapReport {
     pub dropped: usize,
 }
 
-/// How the loop of [`Listener::run`] ended.
+/// How the loop of [`run`](super::Listener::run) ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// Everything that was queued has been handled, but for events that wait for a retry.
