@@ -52,7 +52,7 @@ impl PluginHandler {
         }
         let running = self.instance.take();
         output.begin(delivery);
-        let call = self.setup.call(running, delivery, Instant::now() + limits.budget);
+        let call = self.setup.call(running, delivery, limits.ends());
         let answer = timeout(limits.budget, call).await.unwrap_or_else(|_| Err(Fault::budget(limits)));
         let outcome = match answer {
             Ok((instance, answer)) => {

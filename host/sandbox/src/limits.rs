@@ -3,7 +3,7 @@
 //! [`Limits`] comes from the operator's file. [`Limiter`] is asked by wasmtime before a guest gets memory,
 //! tables or instances. Invariant: every store has one (see `instance`), so no guest runs without caps.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wasmtime::ResourceLimiter;
 
@@ -41,6 +41,14 @@ impl Default for Limits {
             log_lines: 1000,
             log_line: 8 << 10,
         }
+    }
+}
+
+impl Limits {
+    /// When an event that begins now must be done. A budget beyond what a clock can tell counts as a day.
+    pub(crate) fn ends(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_add(self.budget).unwrap_or_else(|| now + Duration::from_secs(86_400))
     }
 }
 
@@ -153,6 +161,12 @@ mod tests {
         let mut limiter = limiter(0);
         assert!(limiter.table_growing(0, TABLE_ELEMENTS, None).is_ok());
         assert!(limiter.table_growing(TABLE_ELEMENTS, usize::MAX, None).is_err());
+    }
+
+    #[test]
+    fn a_budget_without_end_is_no_panic() {
+        let limits = Limits { budget: Duration::MAX, ..Limits::default() };
+        assert!(limits.ends() > Instant::now());
     }
 
     #[test]

@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::time::timeout;
 
@@ -73,7 +72,7 @@ impl Plugin {
     pub async fn describe(&self, context: &Context) -> Result<Description, DescribeError> {
         let output = Output::new(context);
         let limits = &context.limits;
-        let ends = Instant::now() + limits.budget;
+        let ends = limits.ends();
         let call = async {
             let mut instance = Instance::start(self, context, &output, None, ends).await?;
             instance.describe(ends).await

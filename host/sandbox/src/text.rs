@@ -58,9 +58,9 @@ pub(crate) fn bytes(size: usize) -> String {
     const MIB: usize = 1 << 20;
     const KIB: usize = 1 << 10;
     match size {
-        _ if size >= MIB && size % MIB == 0 => format!("{} MiB", size / MIB),
+        _ if size >= MIB && size.is_multiple_of(MIB) => format!("{} MiB", size / MIB),
         _ if size >= MIB => format!("{:.1} MiB", size as f64 / MIB as f64),
-        _ if size >= KIB && size % KIB == 0 => format!("{} KiB", size / KIB),
+        _ if size >= KIB && size.is_multiple_of(KIB) => format!("{} KiB", size / KIB),
         1 => "1 byte".into(),
         _ => format!("{size} bytes"),
     }

@@ -3,7 +3,7 @@
 //! Started by `Engine::new`. Invariant: it keeps no engine alive, and ends within a tick of the last one's end.
 
 use std::io;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use wasmtime::EngineWeak;
@@ -11,10 +11,9 @@ use wasmtime::EngineWeak;
 /// Time between two ticks: how late a guest may notice that its time is over.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// Starts the thread for one engine.
-pub(crate) fn start(engine: EngineWeak) -> io::Result<()> {
-    thread::Builder::new().name("hark-epoch".into()).spawn(move || tick(&engine))?;
-    Ok(())
+/// Starts the thread for one engine. Nobody needs to wait for its end.
+pub(crate) fn start(engine: EngineWeak) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("hark-epoch".into()).spawn(move || tick(&engine))
 }
 
 /// Ticks at multiples of [`TICK`] after the start, so that the delays of single sleeps do not add up. Ticks
@@ -29,5 +28,18 @@ fn tick(engine: &EngineWeak) {
             Some(engine) => engine.increment_epoch(),
             None => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_with_its_engine() {
+        let engine = wasmtime::Engine::default();
+        let ticker = start(engine.weak()).expect("a thread");
+        drop(engine);
+        ticker.join().expect("ended by itself");
     }
 }

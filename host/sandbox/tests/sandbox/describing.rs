@@ -98,3 +98,18 @@ async fn describe_reads_settings_and_logs_but_has_no_cache() {
     assert_eq!(lines.of(LogSource::Log), [r##"{"channel":"#ops","n":3}"##]);
     assert_eq!(lines.all()[0].key, None);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn describe_may_run_on_a_shared_runtime() {
+    // The call moves between threads at its breaks: CPU time is counted all the same.
+    let plugin = Guest { describe: "(loop $l (br $l)) unreachable".into(), ..Guest::default() }.load();
+    let calls: Vec<_> = (0..3)
+        .map(|_| {
+            let plugin = plugin.clone();
+            tokio::spawn(async move { plugin.describe(&context(short()).0).await })
+        })
+        .collect();
+    for call in calls {
+        assert!(matches!(call.await.expect("no panic"), Err(DescribeError::Timeout(_))));
+    }
+}
