@@ -24,8 +24,9 @@ pub(crate) struct FilterError {
 /// If the filter cannot be understood.
 pub(crate) fn init(filter: Option<&str>) -> Result<(), FilterError> {
     let filter = filter.unwrap_or(DEFAULT_FILTER);
-    let filter =
-        EnvFilter::try_new(filter).map_err(|source| FilterError { filter: filter.to_owned(), source })?;
+    // What kube logs of each failed request, the reflector reports once; the operator's own words come last.
+    let filter = EnvFilter::try_new(format!("{LOG_DIRECTIVE},{filter}"))
+        .map_err(|source| FilterError { filter: filter.to_owned(), source })?;
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
     Ok(())
