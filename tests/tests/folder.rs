@@ -136,6 +136,27 @@ async fn settings_choose_what_event_log_watches_and_act_when_the_file_is_saved()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_is_being_written_is_read_when_it_is_whole() -> Result<()> {
+    let cluster = cluster().await?;
+    let whole = "[plugins.event-log.settings]\nkinds = [\"v1/Namespace\"]\n";
+    let hark =
+        Setup::new()?.config(whole)?.plugin("event-log", &plugin("event-log"))?.run(cluster.kubeconfig())?;
+    told(&hark, "event-log", "default").await;
+    let file = hark.folder().join("hark.toml");
+    for part in ["", "[plugins.event-log.settings]\n", whole] {
+        fs::write(&file, part)?;
+        // A writer that takes its time, though less than what counts as still.
+        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+    }
+    fs::copy(fixture("counter-v1"), hark.plugin_path("marker"))?;
+    hark.says(&["marker started"]).await;
+    fs::write(&file, whole.replace("Namespace", "ConfigMap"))?;
+    hark.says(&["event-log reloaded: "]).await;
+    assert_eq!(occurrences(&hark, "event-log reloaded: "), 1, "{}", hark.stderr());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn retries_and_permanent_failures_are_told_apart() -> Result<()> {
     let cluster = cluster().await?;
     let hark = Setup::new()?
@@ -212,13 +233,17 @@ fn what_is_wrong_from_the_start_is_said_and_ends_hark() -> Result<()> {
     fs::write(at.join("bad.toml"), "[host]\ncolour = 1\n")?;
     let context = "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: []\nclusters: []\nusers: []\n";
     fs::write(at.join("context.yaml"), context)?;
-    let cases: [(&[&str], i32, &[&str]); 7] = [
+    let cases: [(&[&str], i32, &[&str]); 11] = [
         (&["run", "--kubeconfig", "none.yaml"], 1, &["none.yaml"]),
         (&["run", "--kubeconfig", "bad.yaml"], 1, &["bad.yaml"]),
         (&["run", "--kubeconfig", "context.yaml", "--context", "b"], 1, &["context.yaml", "b"]),
         (&["run", "--config", "none.toml"], 1, &["cannot read none.toml"]),
         (&["run", "--config", "bad.toml"], 1, &["bad.toml has 1 error", "host.colour: unknown key"]),
         (&["run"], 1, &["kubeconfig"]),
+        (&["run", "--config", "."], 1, &[". is not a regular file"]),
+        (&["run", "--config", "/dev/zero"], 1, &["/dev/zero is not a regular file"]),
+        (&["run", "--log", "verbose"], 1, &["\"verbose\" is no level"]),
+        (&["dev", "--trace", "none/trace"], 1, &["cannot open trace file none/trace: No such file"]),
         (&["dev", "--listen", "0.0.0.0:0"], 1, &["listens on loopback only"]),
     ];
     for (arguments, code, texts) in cases {
@@ -228,6 +253,7 @@ fn what_is_wrong_from_the_start_is_said_and_ends_hark() -> Result<()> {
             assert!(stderr.contains(text), "{arguments:?}: {text:?} is not in {stderr}");
         }
         assert!(!stderr.contains("panicked"), "{stderr}");
+        assert!(stderr.matches("os error").count() <= 1, "each cause is told once: {stderr}");
     }
     assert_eq!(hark(at, &["fly"])?.0, Some(2), "wrong usage");
     Ok(())

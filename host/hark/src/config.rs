@@ -16,6 +16,9 @@ use hark_sandbox::{Limits, Settings};
 
 use reader::Reader;
 
+/// Bytes of the largest file that is read: a thousand times what one has.
+const MAX_SIZE: u64 = 1 << 20;
+
 /// The file's contents, checked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Config {
@@ -81,6 +84,20 @@ pub(crate) enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
+    /// It is a folder, a pipe or a device.
+    #[error("{} is not a regular file", path.display())]
+    NotAFile {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// It is larger than any configuration is.
+    #[error("{} has {size} bytes; a configuration has at most {MAX_SIZE}", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size in bytes.
+        size: u64,
+    },
     /// The file is not TOML.
     #[error("{} is not valid TOML: {source}", path.display())]
     Syntax {
@@ -105,8 +122,15 @@ impl Config {
     /// # Errors
     /// [`ConfigError`], naming the file and every key that is wrong.
     pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let read = |source| ConfigError::Read { path: path.to_owned(), source };
+        let metadata = std::fs::metadata(path).map_err(read)?;
+        if !metadata.is_file() {
+            return Err(ConfigError::NotAFile { path: path.to_owned() });
+        }
+        if metadata.len() > MAX_SIZE {
+            return Err(ConfigError::TooLarge { path: path.to_owned(), size: metadata.len() });
+        }
+        let text = std::fs::read_to_string(path).map_err(read)?;
         Self::parse(&text, path)
     }
 

@@ -76,28 +76,39 @@ pub(crate) fn scan(folder: &Path, text: bool) -> std::io::Result<Scan> {
     let mut scan = Scan::default();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        let extension = path.extension().and_then(|extension| extension.to_str());
         let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-        let plugin = extension == Some("wasm") || (text && extension == Some("wat"));
-        if hidden || !plugin {
-            continue;
-        }
-        // A file that went away since, or a dangling link, is not there.
-        let Ok(metadata) = std::fs::metadata(&path) else { continue };
-        if !metadata.is_file() {
-            continue;
-        }
-        match stem(&path) {
-            Err(reason) => {
-                scan.refused.insert(path, reason);
-            }
-            Ok(stem) => scan.take(stem, PluginFile { path, stamp: Stamp::of(&metadata) }),
+        let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
+        let Some(extension) = extension.filter(|_| !hidden) else { continue };
+        if extension == "wasm" || (text && extension == "wat") {
+            scan.look_at(path);
+        } else if extension.eq_ignore_ascii_case("wasm") {
+            scan.refused
+                .insert(path, "a plugin's file name ends in .wasm, in lower case: rename it".to_owned());
         }
     }
     Ok(scan)
 }
 
 impl Scan {
+    fn look_at(&mut self, path: PathBuf) {
+        match (std::fs::metadata(&path), stem(&path)) {
+            (Ok(metadata), Ok(stem)) if metadata.is_file() => {
+                self.take(stem, PluginFile { path, stamp: Stamp::of(&metadata) });
+            }
+            (Ok(metadata), Err(reason)) if metadata.is_file() => {
+                self.refused.insert(path, reason);
+            }
+            (Ok(_), _) => {
+                self.refused.insert(path, "it is not a regular file".to_owned());
+            }
+            // A link that leads nowhere; a plain file that went away since is simply not there.
+            (Err(error), _) if path.is_symlink() => {
+                self.refused.insert(path, format!("the link cannot be followed: {error}"));
+            }
+            (Err(_), _) => {}
+        }
+    }
+
     fn take(&mut self, stem: String, file: PluginFile) {
         if let Some(paths) = self.disputed.get_mut(&stem) {
             paths.push(file.path);
@@ -205,6 +216,11 @@ mod tests {
         };
         assert_eq!(stems(false), ["a"]);
         assert_eq!(stems(true), ["a", "b"]);
+        std::fs::write(folder.path().join("g.WASM"), "g").expect("a file");
+        std::os::unix::fs::symlink("nowhere", folder.path().join("h.wasm")).expect("a link");
+        let refused = scan(folder.path(), false).expect("readable").refused;
+        let names: Vec<_> = refused.keys().filter_map(|path| path.file_name()?.to_str()).collect();
+        assert_eq!(names, ["f.wasm", "g.WASM", "h.wasm"], "each is said to be none, and why");
     }
 
     #[test]

@@ -18,28 +18,34 @@ use crate::output::Output;
 use crate::plugins::{Manager, ManagerOptions};
 use crate::shutdown::Signals;
 
-/// The configuration file, where it was found, and what it said last.
+/// The configuration file, and what it said last.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
-    path: Option<PathBuf>,
+    path: PathBuf,
+    /// It was there, or was asked for: its absence is an error.
+    expected: bool,
     current: Config,
 }
 
 impl ConfigFile {
-    /// Reads the file named, or `./hark.toml` if there is one.
+    /// Reads the file named, or `./hark.toml` if there is one: it may also come later.
     ///
     /// # Errors
     /// [`ConfigError`] if the file named is not there, or any file says something that it may not.
     pub(crate) fn find(named: Option<PathBuf>) -> Result<Self, ConfigError> {
-        let default = Path::new("hark.toml");
-        let path = named.or_else(|| default.exists().then(|| default.to_owned()));
-        let current = path.as_deref().map(Config::load).transpose()?.unwrap_or_default();
-        Ok(Self { path, current })
+        let expected = named.is_some();
+        let mut file = Self {
+            path: named.unwrap_or_else(|| PathBuf::from("hark.toml")),
+            expected,
+            current: Config::default(),
+        };
+        file.reload()?;
+        Ok(file)
     }
 
-    /// Where it is, if there is one.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+    /// Where it is, or would be.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// What it said when it was last valid.
@@ -52,8 +58,11 @@ impl ConfigFile {
     /// # Errors
     /// [`ConfigError`]: what was valid before stays.
     pub(crate) fn reload(&mut self) -> Result<Option<&Config>, ConfigError> {
-        let Some(path) = &self.path else { return Ok(None) };
-        let config = Config::load(path)?;
+        if !self.expected && !self.path.exists() {
+            return Ok(None);
+        }
+        self.expected = true;
+        let config = Config::load(&self.path)?;
         if config == self.current {
             return Ok(None);
         }
@@ -90,9 +99,9 @@ fn plugins_folder(args: &CommonArgs, config: &ConfigFile) -> PathBuf {
     if let Some(folder) = &args.plugins {
         return folder.clone();
     }
-    match (&config.current().host.plugins, config.path().and_then(Path::parent)) {
-        (Some(folder), Some(base)) => base.join(folder),
-        (Some(folder), None) => folder.clone(),
-        (None, _) => PathBuf::from("plugins"),
+    let base = config.path().parent().unwrap_or(Path::new(""));
+    match &config.current().host.plugins {
+        Some(folder) => base.join(folder),
+        None => PathBuf::from("plugins"),
     }
 }

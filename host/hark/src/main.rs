@@ -26,7 +26,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard error may be closed; there is nowhere left to say so.
-            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("hark: {error:#}\n"));
+            let message = explain(error.as_ref());
+            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("hark: {message}\n"));
             ExitCode::FAILURE
         }
     }
@@ -46,4 +47,18 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
     // Plugin threads that outlived their budget, and compilations under way, are not waited for.
     runtime.shutdown_background();
     done
+}
+
+/// An error with its causes, each told once: some messages name their cause already.
+fn explain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        cause = error.source();
+    }
+    message
 }

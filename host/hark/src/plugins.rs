@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use crate::config::PluginConfig;
-use crate::folder::{self, ChangeWatch, Scan};
+use crate::folder::{self, ChangeWatch, Scan, Stamp};
 use crate::host::ConfigFile;
 use crate::output::{Arrival, Output, Timings};
 
@@ -41,6 +41,10 @@ const PREPARING: usize = 2;
 /// How long plugins may go on handling what is queued after a signal (design 4.14).
 const DRAIN_BUDGET: Duration = Duration::from_secs(10);
 
+/// How long the configuration file must have been still before it is read: many ways of writing a file empty it
+/// first, and an empty file is a valid one.
+const CONFIG_STILL: Duration = Duration::from_millis(200);
+
 /// What the manager works with.
 pub(crate) struct ManagerOptions {
     /// The plugins folder.
@@ -53,7 +57,7 @@ pub(crate) struct ManagerOptions {
 enum Event {
     /// It is time to look at the folder.
     Look,
-    /// It is time to look at the configuration file.
+    /// The configuration file changed.
     Configure,
     /// A version has been prepared, or not.
     Prepared(Box<Prepared>),
@@ -118,19 +122,12 @@ impl Manager {
     /// Runs until `stop` is ready, then lets the plugins finish what is queued.
     pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut folder = ChangeWatch::new(self.options.folder.clone());
-        let mut file = self.config.path().map(|path| ChangeWatch::new(path.to_owned()));
+        tokio::spawn(watch_config(self.config.path().to_owned(), self.events.clone()));
         let mut stop = std::pin::pin!(stop.fuse());
         loop {
-            let configure = async {
-                match &mut file {
-                    Some(file) => file.next().await,
-                    None => std::future::pending().await,
-                }
-            };
             let event = tokio::select! {
                 () = &mut stop => Event::Stop,
                 () = folder.next() => Event::Look,
-                () = configure => Event::Configure,
                 // The manager holds a sender itself, so there is always a next event.
                 Some(event) = self.inbox.recv() => event,
             };
@@ -367,12 +364,37 @@ impl Manager {
     }
 }
 
+/// Says so when the configuration file has changed and been still for [`CONFIG_STILL`]. Ends with the manager.
+async fn watch_config(path: PathBuf, events: mpsc::Sender<Event>) {
+    let mut watch = ChangeWatch::new(path.clone());
+    let mut acted_on = Stamp::read(&path);
+    loop {
+        watch.next().await;
+        let mut stamp = Stamp::read(&path);
+        if stamp == acted_on {
+            continue;
+        }
+        loop {
+            tokio::time::sleep(CONFIG_STILL).await;
+            let now = Stamp::read(&path);
+            if now == stamp {
+                break;
+            }
+            stamp = now;
+        }
+        acted_on = stamp;
+        if events.send(Event::Configure).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// What is wrong in the folder, apart from what is wrong in the files.
 fn complaints_of(scan: &Scan) -> Vec<String> {
     let disputed = scan.disputed.iter().map(|(plugin, paths)| {
         let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         format!("{plugin}: {} have the same stem: keep one; what runs goes on", paths.join(" and "))
     });
-    let refused = scan.refused.iter().map(|(path, reason)| format!("{}: {reason}", path.display()));
+    let refused = scan.refused.iter().map(|(path, reason)| format!("{path:?}: {reason}"));
     disputed.chain(refused).collect()
 }

@@ -12,10 +12,10 @@ const DEFAULT_FILTER: &str = "warn,hark=info,hark_informer=info,hark_sandbox=inf
 
 /// The filter cannot be understood.
 #[derive(Debug, thiserror::Error)]
-#[error("log filter {filter:?}: {source} (examples: info, debug, warn,hark_informer=debug)")]
+#[error("log filter {filter:?}: {reason} (examples: info, debug, \"warn,hark_informer=debug\")")]
 pub(crate) struct FilterError {
     filter: String,
-    source: tracing_subscriber::filter::ParseError,
+    reason: String,
 }
 
 /// Starts logging.
@@ -24,10 +24,40 @@ pub(crate) struct FilterError {
 /// If the filter cannot be understood.
 pub(crate) fn init(filter: Option<&str>) -> Result<(), FilterError> {
     let filter = filter.unwrap_or(DEFAULT_FILTER);
+    let refused = |reason: String| FilterError { filter: filter.to_owned(), reason };
+    check_levels(filter).map_err(refused)?;
     // What kube logs of each failed request, the reflector reports once; the operator's own words come last.
     let filter = EnvFilter::try_new(format!("{LOG_DIRECTIVE},{filter}"))
-        .map_err(|source| FilterError { filter: filter.to_owned(), source })?;
+        .map_err(|error| refused(error.to_string()))?;
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
     Ok(())
+}
+
+/// A word by itself must be a level: taken for the name of a module, as the filter's own grammar would, a misspelt
+/// level would silence everything.
+fn check_levels(filter: &str) -> Result<(), String> {
+    const LEVELS: [&str; 6] = ["trace", "debug", "info", "warn", "error", "off"];
+    let words = filter.split(',').map(str::trim).filter(|word| !word.contains(['=', '[']));
+    for word in words {
+        if !LEVELS.contains(&word.to_ascii_lowercase().as_str()) {
+            return Err(format!("{word:?} is no level; the levels are {}", LEVELS.join(", ")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_level_is_refused() {
+        for good in [DEFAULT_FILTER, "info", "DEBUG", "off", "warn,hark_informer=trace", "hark[span]=info"] {
+            assert_eq!(check_levels(good), Ok(()), "{good}");
+        }
+        for bad in ["", "verbose", "info,", "hark_informer", "warn,2"] {
+            assert!(check_levels(bad).is_err(), "{bad}");
+        }
+    }
 }

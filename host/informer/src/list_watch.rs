@@ -133,6 +133,7 @@ impl ListWatch {
             return Ok(resource);
         }
         let resource = Arc::new(self.client.resolve(&self.selector.api_version, &self.selector.kind).await?);
+        check_scope(&self.selector, &resource)?;
         *self.resolved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&resource));
         Ok(resource)
     }
@@ -210,6 +211,18 @@ impl ListerWatcher for ListWatch {
     fn watch(&self, params: WatchParams) -> BoxFuture<'_, Result<WatchStream, ApiError>> {
         self.watch_stream(params).boxed()
     }
+}
+
+/// A cluster-scoped resource has no objects "in a namespace". kubectl shows all of them; to somebody who asked for
+/// some that would be events never asked for.
+fn check_scope(selector: &Selector, resource: &Resource) -> Result<(), ApiError> {
+    if resource.namespaced || selector.namespace.is_empty() {
+        return Ok(());
+    }
+    let (kind, namespace) = (&resource.kind, &selector.namespace);
+    Err(ApiError::Absent(format!(
+        "{kind} is cluster-scoped: there is none in namespace {namespace}; name no namespaces"
+    )))
 }
 
 /// Events from lines. A connection that breaks and a last line that is cut off are the end of the stream, not
@@ -297,6 +310,23 @@ mod tests {
             assert_eq!(got.len(), 2, "section 1.10, 7.12 no. 23: {bad}");
             assert!(matches!(got.last(), Some(Err(ApiError::Decode(_)))), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_namespace_for_a_cluster_scoped_resource_is_refused() {
+        let everywhere = Selector::new("v1", "ConfigMap");
+        let somewhere = everywhere.clone().in_namespace("n");
+        let cluster_scoped = Resource { namespaced: false, kind: "Node".into(), ..configmaps() };
+        for fits in
+            [(&everywhere, &configmaps()), (&somewhere, &configmaps()), (&everywhere, &cluster_scoped)]
+        {
+            assert_eq!(check_scope(fits.0, fits.1), Ok(()));
+        }
+        let refused = check_scope(&somewhere, &cluster_scoped).expect_err("there is none");
+        assert!(
+            refused.to_string().starts_with("Node is cluster-scoped: there is none in namespace n"),
+            "{refused}"
+        );
     }
 
     #[tokio::test]

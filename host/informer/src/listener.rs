@@ -109,6 +109,7 @@ impl Listener {
     /// Joins the informers and hands events to `handler` until [`Listener::close`] or [`Listener::drain`].
     /// Call it once. The handler is called, replaced and dropped inside this future, nowhere else.
     pub async fn run(&self, mut handler: Box<dyn EventHandler>, subscriptions: Vec<Subscription>) -> Ended {
+        let _over = Over(&self.shared);
         self.resubscribe(subscriptions, OnSwap::Continue);
         let ended = loop {
             let wake = self.shared.wake.notified();
@@ -145,7 +146,13 @@ impl Listener {
         on_swap: OnSwap,
     ) -> Option<SwapReport> {
         let (report, answer) = oneshot::channel();
-        self.shared.lock().swap = Some(Swap { handler, subscriptions, on_swap, report });
+        {
+            let mut state = self.shared.lock();
+            if state.ending != Ending::Running {
+                return None;
+            }
+            state.swap = Some(Swap { handler, subscriptions, on_swap, report });
+        }
         self.shared.wake.notify_one();
         answer.await.ok()
     }
@@ -229,6 +236,20 @@ impl Listener {
         }
         self.shared.lock().reconsider_gate(true);
         report
+    }
+}
+
+/// The loop of `run` is over, in whatever way: nobody is left to answer a swap.
+struct Over<'a>(&'a Shared);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.ending = Ending::Closed;
+        let swap = state.swap.take();
+        drop(state);
+        // It holds informers, whose end must not come under a lock.
+        drop(swap);
     }
 }
 

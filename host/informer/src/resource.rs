@@ -13,7 +13,8 @@ pub struct Selector {
     pub api_version: String,
     /// `ConfigMap`; the plural resource name (`configmaps`) is accepted too.
     pub kind: String,
-    /// Only this namespace; empty: all of them (rule R-LIST-11). Means nothing for a cluster-scoped resource.
+    /// Only this namespace; empty: all of them (rule R-LIST-11). A cluster-scoped resource has
+    /// none (see `list_watch`).
     pub namespace: String,
     /// Label selector as kubectl writes it; empty: all.
     pub label_selector: String,

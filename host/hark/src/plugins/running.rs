@@ -28,9 +28,11 @@ pub(crate) struct Version {
     pub(crate) config: PluginConfig,
 }
 
+type MakeHandler = Box<dyn FnOnce(&Listener) -> Box<dyn EventHandler> + Send>;
+
 /// What a listener needs to run a version. The handler is made once the listener, whose cache it reads, is known.
 pub(crate) struct Start {
-    make_handler: Box<dyn FnOnce(&Listener) -> Box<dyn EventHandler> + Send>,
+    make_handler: MakeHandler,
     subscriptions: Vec<Subscription>,
 }
 

@@ -105,7 +105,7 @@ impl Slot {
     pub(crate) fn known_hashes(&self) -> KnownHashes {
         let running = self.running.as_ref().map(|running| {
             let version = &running.version;
-            (version.plugin.hash().clone(), version.config.clone())
+            (*version.plugin.hash(), version.config.clone())
         });
         KnownHashes { running, refused: self.refused.clone() }
     }

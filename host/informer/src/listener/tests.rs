@@ -359,6 +359,22 @@ async fn a_resync_goes_to_those_that_asked_and_are_due() {
     assert_eq!(lines(&silent), ["add n/a 1 initial"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_swap_is_answered_although_the_listener_ends() {
+    let (told, listener, pods) = (Told::default(), listener(), informer("Pod"));
+    synced(&pods);
+    let (running, handler, joined) =
+        (listener.clone(), recorder(1, &told), vec![subscription("pods", 0, &pods)]);
+    let task = tokio::spawn(async move { running.run(handler, joined).await });
+    settle(&listener).await;
+    // Both are there when the loop looks next: the end goes first.
+    let swap = listener.swap(recorder(2, &told), vec![], OnSwap::Continue);
+    let (answer, ()) = tokio::join!(swap, async { listener.close() });
+    assert_eq!(answer, None);
+    assert_eq!(task.await.expect("it ends"), Ended::Closed { abandoned: 0 });
+    assert_eq!(listener.swap(recorder(3, &told), vec![], OnSwap::Continue).await, None);
+}
+
 /// What a random script does next.
 #[derive(Debug, Clone)]
 enum Act {
