@@ -208,7 +208,8 @@ extern void hark_plugin_settings_all(plugin_string_t *ret);
 // Number of the event: per plugin, rising with arrival at the host, the same over retries, that of
 // the later event after a merge. It starts afresh with the host: not durable.
 extern uint64_t hark_plugin_delivery_sequence(void);
-// 1 for the first attempt at this event, 2 for the second, and so on.
+// 1 for the first attempt at this event, 2 for the second, and so on. An event that was merged into one
+// that waited for a retry goes on from its count.
 extern uint32_t hark_plugin_delivery_attempt(void);
 // When the event arrived at the host: milliseconds since 1970-01-01T00:00:00Z.
 extern uint64_t hark_plugin_delivery_arrived_ms(void);
@@ -216,9 +217,9 @@ extern uint64_t hark_plugin_delivery_arrived_ms(void);
 // Imported Functions from `hark:plugin/cache@0.1.0`
 // One object, as JSON text, or none. `namespace` is empty for a cluster-scoped kind.
 extern bool hark_plugin_cache_get(uint32_t subscription, plugin_string_t *namespace_, plugin_string_t *name, plugin_option_string_t *ret, hark_plugin_cache_problem_t *err);
-// Objects of one namespace, or of all if `namespace` is empty. At most `limit` of them, and at most
-// 4 MiB of text (but always one object), from one consistent state of the cache; a later page is read
-// from the state of its own moment. `after` is empty for the first page, then `page.next`.
+// Objects of one namespace, or of all if `namespace` is empty. At most `limit` of them, at most 10,000, and
+// at most 4 MiB of text (but always one object), from one consistent state of the cache; a later page is
+// read from the state of its own moment. `after` is empty for the first page, then `page.next`.
 extern bool hark_plugin_cache_list_objects(uint32_t subscription, plugin_string_t *namespace_, plugin_string_t *after, uint32_t limit, hark_plugin_cache_page_t *ret, hark_plugin_cache_problem_t *err);
 
 // Exported Functions from `hark:plugin/handler@0.1.0`

@@ -211,7 +211,8 @@ pub mod hark {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// 1 for the first attempt at this event, 2 for the second, and so on.
+            /// 1 for the first attempt at this event, 2 for the second, and so on. An event that was merged into one
+            /// that waited for a retry goes on from its count.
             #[allow(async_fn_in_trait)]
             pub fn attempt() -> u32 {
                 unsafe {
@@ -455,9 +456,9 @@ pub mod hark {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Objects of one namespace, or of all if `namespace` is empty. At most `limit` of them, and at most
-            /// 4 MiB of text (but always one object), from one consistent state of the cache; a later page is read
-            /// from the state of its own moment. `after` is empty for the first page, then `page.next`.
+            /// Objects of one namespace, or of all if `namespace` is empty. At most `limit` of them, at most 10,000, and
+            /// at most 4 MiB of text (but always one object), from one consistent state of the cache; a later page is
+            /// read from the state of its own moment. `after` is empty for the first page, then `page.next`.
             #[allow(async_fn_in_trait)]
             pub fn list_objects(
                 subscription: u32,

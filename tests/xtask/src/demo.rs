@@ -86,7 +86,7 @@ fn show(hark: &mut Child, once: bool) -> Result<()> {
     let stdout = hark.stdout.take().context("hark's output")?;
     let mut out = std::io::stdout();
     let mut address = None;
-    let mut waiting = 3;
+    let (mut waiting, mut ending) = (3, !once);
     for line in BufReader::new(stdout).lines() {
         let line = line?;
         writeln!(out, "{line}")?;
@@ -102,7 +102,8 @@ fn show(hark: &mut Child, once: bool) -> Result<()> {
                 "samples applied; try the kubectl line above with create, label, delete. Ctrl-C ends."
             )?;
         }
-        if once && line.contains("on-delete v1/ConfigMap default/short-lived") {
+        if !ending && line.contains("on-delete v1/ConfigMap default/short-lived") {
+            ending = true;
             // Hark itself ends in order; its last lines are passed on.
             let pid = hark.id().to_string();
             Command::new("kill").args(["-TERM", &pid]).status().context("cannot run kill")?;

@@ -20,10 +20,17 @@ pub(crate) fn build() -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// The cargo that runs this program, in the repository's root.
+/// The cargo that runs this program, in the repository's root, without what it told this program about this
+/// program's own package: some build scripts look at it, and would run again after each change of caller.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(output::root());
+    for (name, _) in std::env::vars_os() {
+        let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+        if ours.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
