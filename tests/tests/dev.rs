@@ -70,11 +70,14 @@ async fn kubectl_in_one_terminal_shows_events_in_the_other() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_text_form_of_wasm_is_a_plugin_in_dev() -> Result<()> {
-    let hark = Setup::new()?.start(&["dev"])?;
+    let mut hark = Setup::new()?.start(&["dev"])?;
     hark.shows(&["kubectl --kubeconfig "]).await;
     std::fs::write(hark.folder().join("plugins/tiny.wat"), "(module)")?;
     hark.shows(&["tiny.wat is refused: "]).await;
     std::fs::write(hark.folder().join("plugins/tiny.wat"), "(module")?;
     hark.shows(&["tiny.wat is refused: ", "expected `)`"]).await;
+    // The terminal is closed: an orderly end, as for the other signals.
+    hark.signal("HUP")?;
+    assert!(hark.ends().await?.success(), "{}", hark.state());
     Ok(())
 }

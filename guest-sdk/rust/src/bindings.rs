@@ -1740,8 +1740,9 @@ pub mod exports {
                         new_object: _rt::String,
                         resync: bool,
                     ) -> ::core::result::Result<(), Failure>;
-                    /// The object is gone, for the reason given. `object` is its last known state. Called only for objects
-                    /// that were handed over by `on-add` before, or were waiting to be.
+                    /// The object is gone, for the reason given. `object` is its last known state. Called only for objects that
+                    /// were handed over before: to this version of the plugin or, after a reload with `replay`, to an earlier
+                    /// one, whose waiting deletes the new version gets.
                     #[allow(async_fn_in_trait)]
                     fn on_delete(
                         subscription: u32,

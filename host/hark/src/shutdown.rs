@@ -8,10 +8,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Exit code after a second signal, as shells give it for an interrupted program.
 const ABORTED: i32 = 130;
 
-/// SIGINT and SIGTERM, from the moment it is made.
+/// SIGINT, SIGTERM and SIGHUP, from the moment it is made.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// The terminal is gone.
+    hang_up: Signal,
 }
 
 impl Signals {
@@ -38,6 +40,7 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
+            _ = self.hang_up.recv() => "SIGHUP",
         }
     }
 }
