@@ -208,8 +208,7 @@ extern void hark_plugin_settings_all(plugin_string_t *ret);
 // Number of the event: per plugin, rising with arrival at the host, the same over retries, that of
 // the later event after a merge. It starts afresh with the host: not durable.
 extern uint64_t hark_plugin_delivery_sequence(void);
-// 1 for the first attempt at this event, 2 for the second, and so on. An event that was merged into one
-// that waited for a retry goes on from its count.
+// 1 for the first attempt at this event, 2 for the second, and so on.
 extern uint32_t hark_plugin_delivery_attempt(void);
 // When the event arrived at the host: milliseconds since 1970-01-01T00:00:00Z.
 extern uint64_t hark_plugin_delivery_arrived_ms(void);

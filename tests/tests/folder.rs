@@ -27,8 +27,12 @@ fn occurrences(hark: &Hark, text: &str) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_copied_in_starts_and_one_that_is_deleted_stops() -> Result<()> {
     let cluster = cluster().await?;
-    let hark = Setup::new()?.run(cluster.kubeconfig())?;
-    hark.says(&["no plugins in plugins yet: copy a .wasm file there"]).await;
+    let hark = Setup::new()?.config("[plugins.typo]\n")?.run(cluster.kubeconfig())?;
+    hark.says(&[
+        "no plugins in plugins yet: copy a .wasm file there",
+        "hark.toml has [plugins.typo], but there is no typo.wasm in plugins",
+    ])
+    .await;
     fs::copy(fixture("counter-v1"), hark.plugin_path("counter"))?;
     hark.says(&["counter started: counter 1 ("]).await;
     cluster.create("first", "x").await?;
@@ -236,7 +240,11 @@ fn what_is_wrong_from_the_start_is_said_and_ends_hark() -> Result<()> {
     let cases: [(&[&str], i32, &[&str]); 11] = [
         (&["run", "--kubeconfig", "none.yaml"], 1, &["none.yaml"]),
         (&["run", "--kubeconfig", "bad.yaml"], 1, &["bad.yaml"]),
-        (&["run", "--kubeconfig", "context.yaml", "--context", "b"], 1, &["context.yaml", "b"]),
+        (
+            &["run", "--kubeconfig", "context.yaml", "--context", "b"],
+            1,
+            &["context.yaml has no contexts: is it a kubeconfig?"],
+        ),
         (&["run", "--config", "none.toml"], 1, &["cannot read none.toml"]),
         (&["run", "--config", "bad.toml"], 1, &["bad.toml has 1 error", "host.colour: unknown key"]),
         (&["run"], 1, &["kubeconfig"]),

@@ -211,8 +211,7 @@ pub mod hark {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// 1 for the first attempt at this event, 2 for the second, and so on. An event that was merged into one
-            /// that waited for a retry goes on from its count.
+            /// 1 for the first attempt at this event, 2 for the second, and so on.
             #[allow(async_fn_in_trait)]
             pub fn attempt() -> u32 {
                 unsafe {

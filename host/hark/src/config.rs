@@ -171,6 +171,11 @@ impl Config {
             },
         }
     }
+
+    /// The plugins that have a table of their own.
+    pub(crate) fn plugin_names(&self) -> impl Iterator<Item = &String> {
+        self.plugins.keys()
+    }
 }
 
 fn read_host(reader: &mut Reader<'_>) -> HostConfig {

@@ -19,7 +19,9 @@ pub(crate) async fn dev(args: DevArgs, config: ConfigFile) -> anyhow::Result<()>
         args.listen
     );
     let output = Arc::new(Output::new(true, args.common.trace.as_deref())?);
-    let server = Server::start(ServerConfig { address: args.listen, ..ServerConfig::default() })
+    let server =
+        ServerConfig { address: args.listen, start_revision: start_revision(), ..ServerConfig::default() };
+    let server = Server::start(server)
         .await
         .with_context(|| format!("cannot start the embedded API server on {}", args.listen))?;
     // Dropped, and with it deleted, when the command ends.
@@ -37,4 +39,13 @@ pub(crate) async fn dev(args: DevArgs, config: ConfigFile) -> anyhow::Result<()>
     let done = host::run_plugins(client, &args.common, config, output, true).await;
     server.shutdown().await;
     done
+}
+
+/// Where the embedded server's versions begin: beyond those of any run before, so that a client of that run
+/// (`hark run`, `kubectl get -w`) is told that its version has expired, rather than waiting for it to come. Counts
+/// tenths of seconds since 2026, more than the changes that anybody makes by hand.
+fn start_revision() -> u64 {
+    const YEAR_2026: i64 = 1_767_225_600_000;
+    let tenths = (jiff::Timestamp::now().as_millisecond() - YEAR_2026) / 100;
+    u64::try_from(tenths).unwrap_or_default().max(ServerConfig::default().start_revision)
 }

@@ -149,6 +149,7 @@ impl Manager {
         match folder::scan(&self.options.folder, self.options.allow_wat) {
             Ok(scan) => {
                 complaints.extend(complaints_of(&scan));
+                complaints.extend(self.tables_without_plugin(&scan));
                 self.update_slots(scan);
                 if self.slots.is_empty() {
                     complaints.insert(format!(
@@ -167,6 +168,16 @@ impl Manager {
         }
         self.complaints = complaints;
         self.prepare_changed();
+    }
+
+    /// A misspelt name would otherwise be a table that silently means nothing.
+    fn tables_without_plugin(&self, scan: &Scan) -> Vec<String> {
+        let (config, folder) = (self.config.path().display(), self.options.folder.display());
+        let known = |name: &String| scan.files.contains_key(name) || scan.disputed.contains_key(name);
+        let names = self.config.current().plugin_names().filter(|name| !known(name));
+        names
+            .map(|name| format!("{config} has [plugins.{name}], but there is no {name}.wasm in {folder}"))
+            .collect()
     }
 
     fn update_slots(&mut self, scan: Scan) {
@@ -309,7 +320,8 @@ impl Manager {
             Ok(None) => self.config_error = None,
             Ok(Some(config)) => {
                 let changed = before.iter().filter(|(plugin, old)| config.plugin(plugin) != **old).count();
-                tracing::info!("configuration reloaded: {changed} plugins affected");
+                let plugins = if changed == 1 { "plugin" } else { "plugins" };
+                tracing::info!("configuration reloaded: {changed} {plugins} affected");
                 self.config_error = None;
                 let now = Instant::now();
                 for (plugin, slot) in &mut self.slots {

@@ -360,11 +360,11 @@ impl Shared {
                 state.queue.finish(&taken.id);
             }
             Outcome::Retry { after, .. } => {
-                let wait = after.unwrap_or_else(|| state.config.backoff(taken.attempt));
+                let wait = after.unwrap_or_else(|| state.config.backoff(taken.failures));
                 state.queue.retry(&taken.id, Instant::now() + wait, false);
             }
             Outcome::Trap(_) | Outcome::Timeout(_) => {
-                let wait = state.config.backoff(taken.attempt);
+                let wait = state.config.backoff(taken.failures);
                 state.queue.retry(&taken.id, Instant::now() + wait, true);
             }
         }

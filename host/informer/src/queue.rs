@@ -62,6 +62,7 @@ pub(crate) struct Taken {
     pub(crate) sequence: u64,
     pub(crate) attempt: u32,
     pub(crate) breaks: u32,
+    pub(crate) failures: u32,
     pub(crate) arrived: SystemTime,
     pub(crate) event: Event,
 }
@@ -88,10 +89,12 @@ struct Entry {
     /// A handler knows the object already, although this entry was not attempted: an add that an earlier version
     /// of the handler was told of. Its delete must not vanish.
     shown: bool,
-    /// Attempts made so far.
+    /// Attempts made at this event; a later one that is merged into it starts afresh.
     attempts: u32,
-    /// Attempts that ended in a trap or time-out.
+    /// Attempts at this event that ended in a trap or time-out.
     breaks: u32,
+    /// Attempts that failed since the object was last handled well: for the back-off, so kept by a merge.
+    failures: u32,
 }
 
 /// What the first entry of a key is doing.
@@ -190,7 +193,16 @@ impl Queue {
         let sequence = self.next;
         self.next += 1;
         let full = self.entries >= self.bound || self.merge == Merge::Latest;
-        let entry = Entry { position: sequence, sequence, arrived, event, shown, attempts: 0, breaks: 0 };
+        let entry = Entry {
+            position: sequence,
+            sequence,
+            arrived,
+            event,
+            shown,
+            attempts: 0,
+            breaks: 0,
+            failures: 0,
+        };
         let Some(key) = self.keys.get_mut(&id) else {
             self.ready.insert(sequence, id.clone());
             self.keys.insert(id, KeyQueue { state: KeyState::Ready, entries: VecDeque::from([entry]) });
@@ -218,6 +230,8 @@ impl Queue {
         let Some(last) = key.entries.back_mut() else { return Pushed::Vanished };
         match merge(&last.event, last.attempts > 0 || last.shown, entry.event) {
             Merged::One(event) => {
+                last.shown |= last.attempts > 0;
+                (last.attempts, last.breaks) = (0, 0);
                 last.event = event;
                 last.sequence = entry.sequence;
                 last.arrived = entry.arrived;
@@ -264,6 +278,7 @@ impl Queue {
             sequence: first.sequence,
             attempt: first.attempts,
             breaks: first.breaks,
+            failures: first.failures,
             arrived: first.arrived,
             event: first.event.clone(),
             id,
@@ -295,6 +310,7 @@ impl Queue {
         let Some(key) = self.keys.get_mut(id) else { return };
         let Some(first) = key.entries.front_mut().filter(|_| key.state == KeyState::InFlight) else { return };
         first.breaks += u32::from(broke);
+        first.failures += 1;
         key.state = KeyState::Waiting { until: due };
         self.waiting.insert((due, first.position), id.clone());
         let behind: Vec<Entry> = key.entries.drain(1..).collect();
@@ -329,7 +345,7 @@ impl Queue {
                     Event::Delete { .. } if keep_deletes && !unseen => {
                         // Of two waiting deletes of one key, the later one says all to a handler that starts
                         // afresh.
-                        let entry = Entry { attempts: 0, breaks: 0, ..entry };
+                        let entry = Entry { attempts: 0, breaks: 0, failures: 0, ..entry };
                         cleared.dropped += usize::from(kept.replace(entry).is_some());
                     }
                     Event::Delete { .. } => {

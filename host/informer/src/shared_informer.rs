@@ -10,6 +10,7 @@
 //! (DeltaFIFO), re-creations as delete and add (processor), no event for what did not change (processor).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -23,6 +24,9 @@ use crate::list_watch::ListerWatcher;
 use crate::processor::Core;
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus};
 use crate::resource::Selector;
+
+/// How long a first list may take before the operator is told that it is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// See the file's head.
 pub struct SharedInformer {
@@ -99,18 +103,19 @@ impl SharedInformer {
 }
 
 /// The informer task.
-async fn run(parts: Arc<Parts>, mut status: watch::Receiver<ReflectorStatus>, stop: CancellationToken) {
+async fn run(parts: Arc<Parts>, status: watch::Receiver<ReflectorStatus>, stop: CancellationToken) {
     let pop = async {
         while parts.fifo.pop(|popped| parts.core.process(popped)).await.is_some() {
             // A long list must not keep its thread from the other tasks.
             tokio::task::consume_budget().await;
         }
     };
+    let mut news = status.clone();
     let excuse = async {
         loop {
-            let excused = excuses(&status.borrow_and_update());
+            let excused = excuses(&news.borrow_and_update());
             parts.core.with(|processor, _| processor.set_excused(excused));
-            if status.changed().await.is_err() {
+            if news.changed().await.is_err() {
                 return;
             }
         }
@@ -118,7 +123,7 @@ async fn run(parts: Arc<Parts>, mut status: watch::Receiver<ReflectorStatus>, st
     tokio::select! {
         () = stop.cancelled() => {}
         () = pop => {}
-        () = async { tokio::join!(excuse, resync(&parts)); } => {}
+        () = async { tokio::join!(excuse, resync(&parts), patience(&parts, status.clone())); } => {}
     }
     parts.fifo.close();
 }
@@ -126,6 +131,15 @@ async fn run(parts: Arc<Parts>, mut status: watch::Receiver<ReflectorStatus>, st
 /// Whether the informer's trouble must not hold other subscriptions of a plugin back (delivery contract 3).
 fn excuses(status: &ReflectorStatus) -> bool {
     status.problem.as_ref().is_some_and(|problem| !problem.kind.holds_others_back())
+}
+
+/// Says once that a first list takes long, if there is no trouble to report that would explain it.
+async fn patience(parts: &Parts, status: watch::Receiver<ReflectorStatus>) {
+    tokio::time::sleep(PATIENCE).await;
+    let waiting = !parts.core.with(|processor, _| processor.synced());
+    if waiting && status.borrow().problem.is_none() {
+        tracing::info!("still waiting for the API server to answer the first list");
+    }
 }
 
 /// Queues a round of `Sync` deltas whenever a registration's period is over (R-RS-2, R-RP-5). Never ends.

@@ -41,6 +41,12 @@ pub enum ClientError {
         /// The ones there are.
         known: String,
     },
+    /// An empty file, or one of another kind.
+    #[error("kubeconfig {file} has no contexts: is it a kubeconfig?")]
+    NoContexts {
+        /// The file, or the files.
+        file: String,
+    },
     /// No context was asked for, and the file prefers none.
     #[error("kubeconfig {file} sets no current context; choose one of: {known}")]
     NoCurrentContext {
@@ -124,6 +130,9 @@ impl ClientOptions {
         let known = || kubeconfig.contexts.iter().map(|named| named.name.clone()).collect::<Vec<_>>();
         let chosen =
             self.context.as_ref().or(kubeconfig.current_context.as_ref()).filter(|name| !name.is_empty());
+        if kubeconfig.contexts.is_empty() {
+            return Err(ClientError::NoContexts { file });
+        }
         let Some(context) = chosen.cloned() else {
             return Err(ClientError::NoCurrentContext { file, known: or_nothing(&known()) });
         };

@@ -37,10 +37,10 @@ impl Default for ListenerConfig {
 }
 
 impl ListenerConfig {
-    /// The wait after a failed attempt: doubled each time, up to the longest, plus up to a tenth so that many
+    /// The wait after an attempt that failed, as `failures` before it did: doubled each time, up to the longest, plus up to a tenth so that many
     /// objects that failed together do not come back together.
-    pub(super) fn backoff(&self, attempt: u32) -> Duration {
-        let doubled = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+    pub(super) fn backoff(&self, failures: u32) -> Duration {
+        let doubled = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
         let wait = self.first_backoff.saturating_mul(doubled).min(self.max_backoff);
         wait.mul_f64(1.0 + rand::random::<f64>() / 10.0)
     }

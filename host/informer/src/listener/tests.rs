@@ -268,6 +268,33 @@ async fn an_event_that_kills_its_handler_each_time_is_given_up_and_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_is_merged_into_a_failing_one_has_all_its_attempts() {
+    let letters = Arc::new(StdMutex::new(Vec::new()));
+    let (told, pods, reported) = (Told::default(), informer("Pod"), letters.clone());
+    let dead_letter = move |delivery: &Delivery, _: &Outcome| {
+        reported.lock().expect("letters").push((delivery.event.op(), delivery.attempt));
+    };
+    let config = ListenerConfig { max_attempts: 3, ..ListenerConfig::default() };
+    let listener = Listener::new(config, Arc::new(dead_letter));
+    synced(&pods);
+    let source = pods.clone();
+    let handler = scripted(&told, move |delivery| {
+        // The object goes while its add is at its second attempt of three.
+        if delivery.event.op() == "add" && delivery.attempt == 2 {
+            remove(&source, "n/a", "u", 2);
+        }
+        if delivery.attempt < 3 { Outcome::Trap("boom".into()) } else { Outcome::Ok }
+    });
+    let (running, joined) = (listener.clone(), vec![subscription("pods", 0, &pods)]);
+    tokio::spawn(async move { running.run(handler, joined).await });
+    settle(&listener).await;
+    put(&pods, "n/a", "u", 1);
+    settle(&listener).await;
+    assert_eq!(lines(&told), ["delete n/a 2 deleted"], "at its own third attempt");
+    assert_eq!(*letters.lock().expect("letters"), []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn continue_takes_the_queue_over_and_replay_starts_afresh() {
     let (told, listener, pods) = (Told::default(), listener(), informer("Pod"));
     for key in ["n/a", "n/b", "n/c"] {

@@ -124,7 +124,7 @@ fn a_key_that_waits_for_a_retry_merges_and_others_go_on() {
     assert_eq!(drain(&mut queue), ["add n/b 1"]);
     assert_eq!((queue.next_due(), queue.retrying(), queue.len()), (Some(later), 1, 1));
     let again = queue.take(later).expect("the retry");
-    assert_eq!((told(&again.event).as_str(), again.attempt, again.breaks), ("add n/a 3", 2, 0));
+    assert_eq!((told(&again.event).as_str(), again.attempt, again.failures), ("add n/a 3", 1, 1));
     assert_eq!(again.sequence, 4, "after a merge the sequence is the later event's");
 }
 
@@ -136,7 +136,8 @@ fn an_add_that_was_attempted_is_followed_by_its_delete() {
     queue.retry(&taken.id, now, true);
     push(&mut queue, vec![delete(KEY, 2), add(KEY, 3)]);
     let again = queue.take(now).expect("the retry");
-    assert_eq!((told(&again.event).as_str(), again.attempt, again.breaks), ("delete n/a 2", 2, 1));
+    assert_eq!((told(&again.event).as_str(), again.attempt, again.breaks), ("delete n/a 2", 1, 0));
+    assert_eq!(again.failures, 1, "another event with attempts of its own; the back-off goes on");
     queue.finish(&again.id);
     assert_eq!(drain(&mut queue), ["add n/a 3"]);
 }
