@@ -1,5 +1,5 @@
 //! Serves on a port and writes a kubeconfig, for trying kubectl by hand:
-//! `cargo run -p hark-apiserver --example serve -- 127.0.0.1:8080 /tmp/kubeconfig`
+//! `cargo run -p hark-apiserver --example serve -- 127.0.0.1:8080 KUBECONFIG`
 
 use std::path::Path;
 

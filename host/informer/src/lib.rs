@@ -1,4 +1,45 @@
 //! client-go's informer pipeline in Rust: reflector, DeltaFIFO, indexer, shared informer, listeners.
+//!
+//! Used by Hark's host, and by itself by any program that wants what client-go promises its handlers: every change
+//! of every object, in order per object, with a cache that is at least as new as the event. It knows nothing of
+//! WebAssembly. The modules in the order of an event's way: [`client`], [`frame`], [`list_watch`], [`reflector`],
+//! [`delta_fifo`], [`indexer`], [`shared_informer`], [`listener`], [`handler`]; [`factory`] puts them together.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use hark_informer::client::{Client, ClientOptions};
+//! use hark_informer::factory::Factory;
+//! use hark_informer::handler::{Delivery, EventHandler, HandleFuture, Outcome};
+//! use hark_informer::listener::{Listener, ListenerConfig, Subscription};
+//! use hark_informer::object::Ingest;
+//! use hark_informer::resource::Selector;
+//!
+//! struct Print;
+//!
+//! impl EventHandler for Print {
+//!     fn handle<'a>(&'a mut self, delivery: &'a Delivery) -> HandleFuture<'a> {
+//!         println!("{} {}", delivery.event.op(), delivery.event.key());
+//!         Box::pin(async { Outcome::Ok })
+//!     }
+//! }
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::from_options(ClientOptions::default()).await?;
+//! let factory = Factory::new(client, Ingest::default(), tokio::runtime::Handle::current());
+//! let maps = Subscription {
+//!     name: "maps".into(),
+//!     number: 0,
+//!     informer: factory.informer(&Selector::new("v1", "ConfigMap")),
+//!     resync: None,
+//! };
+//! let listener = Listener::new(ListenerConfig::default(), Arc::new(|delivery, _| {
+//!     eprintln!("given up: {}", delivery.event.key());
+//! }));
+//! listener.run(Box::new(Print), vec![maps]).await;
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod backoff;
 pub mod cache;

@@ -54,7 +54,8 @@ impl SharedInformer {
         let options = ReflectorOptions { name: selector.to_string(), ..ReflectorOptions::default() };
         let reflector = Reflector::new(source, fifo, options);
         let status = reflector.status();
-        let span = tracing::info_span!("reflector", informer = %selector);
+        // The reflector names the informer in each of its lines itself.
+        let span = tracing::info_span!("reflector");
         let cancel = stop.clone();
         runtime.spawn(async move { reflector.run(cancel).await }.instrument(span));
         let span = tracing::info_span!("informer", informer = %selector);
