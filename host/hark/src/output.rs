@@ -141,22 +141,27 @@ impl Arrival<'_> {
                 millis(total),
                 self.subscriptions
             ),
-            Some((old, report)) => format!(
-                "{} reloaded: {} -> {hash} ({} {}) in {:.0} ms ({parts}); subscriptions: {} kept, {} added, {} removed{}",
-                self.plugin,
-                old.short(),
-                self.name,
-                self.version,
-                millis(total),
-                report.kept,
-                report.added,
-                report.removed,
-                if report.dropped > 0 {
-                    format!(", {} waiting events dropped", report.dropped)
+            Some((old, report)) => {
+                let change = if *old == self.hash {
+                    format!("{hash}, new configuration")
                 } else {
-                    String::new()
-                }
-            ),
+                    format!("{} -> {hash}", old.short())
+                };
+                let dropped = match report.dropped {
+                    0 => String::new(),
+                    count => format!(", {count} waiting events dropped"),
+                };
+                format!(
+                    "{} reloaded: {change} ({} {}) in {:.0} ms ({parts}); subscriptions: {} kept, {} added, {} removed{dropped}",
+                    self.plugin,
+                    self.name,
+                    self.version,
+                    millis(total),
+                    report.kept,
+                    report.added,
+                    report.removed,
+                )
+            }
         }
     }
 }

@@ -213,7 +213,7 @@ impl Manager {
                 file,
                 config,
                 noticed,
-                known: slot.known_hashes(),
+                known: slot.known(),
                 allow_wat: self.options.allow_wat,
                 engine: self.engine.clone(),
                 output: self.output.clone(),

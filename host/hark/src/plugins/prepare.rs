@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::running::Version;
-use super::slot::KnownHashes;
+use super::slot::Known;
 use crate::config::PluginConfig;
 use crate::folder::{PluginFile, Stamp};
 use crate::output::{Output, Timings};
@@ -30,7 +30,7 @@ pub(crate) struct Job {
     pub(crate) file: PluginFile,
     pub(crate) config: PluginConfig,
     pub(crate) noticed: Instant,
-    pub(crate) known: KnownHashes,
+    pub(crate) known: Known,
     pub(crate) allow_wat: bool,
     pub(crate) engine: Engine,
     pub(crate) output: Arc<Output>,
@@ -98,22 +98,38 @@ impl Job {
             return Preparation::Stale;
         }
         let hash = ContentHash::of(&bytes);
-        let same = |known: &Option<(ContentHash, PluginConfig)>| {
-            known.as_ref().is_some_and(|(content, config)| *content == hash && *config == self.config)
-        };
-        if same(&self.known.running) || same(&self.known.refused) {
+        let refused =
+            |(content, config): &(ContentHash, PluginConfig)| *content == hash && *config == self.config;
+        if self.known.refused.as_ref().is_some_and(refused) {
             return Preparation::Same;
         }
-        match self.compile_and_describe(&bytes) {
+        // The same code with another part of the operator's: nothing to compile.
+        let mut compiled = None;
+        if let Some((plugin, config)) = &self.known.running
+            && *plugin.hash() == hash
+        {
+            if *config == self.config {
+                return Preparation::Same;
+            }
+            compiled = Some(plugin.clone());
+        }
+        match self.compile_and_describe(&bytes, compiled) {
             Ok((version, timings)) => Preparation::Ready { version: Box::new(version), timings },
             Err(message) => Preparation::Failed { hash: Some(hash), message },
         }
     }
 
-    fn compile_and_describe(self, bytes: &[u8]) -> Result<(Version, Timings), String> {
+    fn compile_and_describe(
+        self,
+        bytes: &[u8],
+        compiled: Option<Plugin>,
+    ) -> Result<(Version, Timings), String> {
         let begun = Instant::now();
         let options = LoadOptions { allow_wat: self.allow_wat };
-        let plugin = self.engine.load(bytes, options).map_err(|error| error.to_string())?;
+        let plugin = match compiled {
+            Some(plugin) => plugin,
+            None => self.engine.load(bytes, options).map_err(|error| error.to_string())?,
+        };
         let compiled = Instant::now();
         let log = Arc::new(PluginLog { plugin: self.plugin, output: self.output });
         let settings = Arc::new(self.config.settings.clone());

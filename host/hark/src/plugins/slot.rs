@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use hark_sandbox::ContentHash;
+use hark_sandbox::{ContentHash, Plugin};
 use tokio::time::Instant;
 
 use super::running::Running;
@@ -51,8 +51,8 @@ impl Default for Slot {
 
 /// Contents that need not be compiled again: the one that runs, and the one that was refused.
 #[derive(Default)]
-pub(crate) struct KnownHashes {
-    pub(crate) running: Option<(ContentHash, PluginConfig)>,
+pub(crate) struct Known {
+    pub(crate) running: Option<(Plugin, PluginConfig)>,
     pub(crate) refused: Option<(ContentHash, PluginConfig)>,
 }
 
@@ -101,13 +101,13 @@ impl Slot {
         self.refused = hash.map(|hash| (hash, config));
     }
 
-    /// See [`KnownHashes`].
-    pub(crate) fn known_hashes(&self) -> KnownHashes {
+    /// See [`Known`].
+    pub(crate) fn known(&self) -> Known {
         let running = self.running.as_ref().map(|running| {
             let version = &running.version;
-            (*version.plugin.hash(), version.config.clone())
+            (version.plugin.clone(), version.config.clone())
         });
-        KnownHashes { running, refused: self.refused.clone() }
+        Known { running, refused: self.refused.clone() }
     }
 }
 
