@@ -25,6 +25,7 @@ use kube::client::Body;
 use tokio::time::timeout;
 
 pub use self::config::{ClientError, ClientOptions};
+use crate::list_watch::Turns;
 use crate::resource::{Resource, group_version_path};
 use crate::status::{ApiError, Status, printable};
 
@@ -76,6 +77,7 @@ struct Shared {
     options: Option<ClientOptions>,
     server: String,
     limits: ClientLimits,
+    turns: Turns,
 }
 
 impl Client {
@@ -116,7 +118,20 @@ impl Client {
         server: String,
         limits: ClientLimits,
     ) -> Self {
-        Self { shared: Arc::new(Shared { transport: RwLock::new(transport), options, server, limits }) }
+        Self {
+            shared: Arc::new(Shared {
+                transport: RwLock::new(transport),
+                options,
+                server,
+                limits,
+                turns: Turns::default(),
+            }),
+        }
+    }
+
+    /// The turns in which reflectors list through this client and its clones.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.shared.turns
     }
 
     /// Where the API server is, for people.

@@ -6,6 +6,7 @@
 
 mod decode;
 mod page;
+mod turns;
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,7 @@ use futures::{FutureExt as _, StreamExt as _};
 
 use self::decode::Decoder;
 use self::page::PageReader;
+pub use self::turns::{LISTS_AT_A_TIME, Turn, Turns};
 use crate::client::Client;
 use crate::frame::{DEFAULT_MAX_LINE, Frame, FrameError, Frames};
 use crate::object::{Ingest, Object, ObjectKey};
@@ -41,6 +43,9 @@ pub struct WatchParams {
     pub resource_version: String,
     /// `timeoutSeconds`: after this time the server ends the watch.
     pub timeout: Duration,
+    /// Whether the watch begins with what exists, up to a marker: `sendInitialEvents` and
+    /// `resourceVersionMatch=NotOlderThan` (rule R-WL-1).
+    pub initial_events: bool,
 }
 
 /// One page of a list, or all of it.
@@ -100,6 +105,17 @@ pub trait ListerWatcher: Send + Sync {
 
     /// Forgets what [`ListerWatcher::resolve`] found, since the server no longer has it.
     fn forget(&self) {}
+
+    /// Whether [`ListerWatcher::watch`] heeds `initial_events`. Not unless it says so: one that has never heard of
+    /// streaming lists would never send the marker either (R-LAW-1, where absent means yes; #129408).
+    fn supports_watch_list(&self) -> bool {
+        false
+    }
+
+    /// Waits for a turn to list, where lists at a time are bounded.
+    fn turn(&self) -> BoxFuture<'_, Turn> {
+        futures::future::ready(Turn::default()).boxed()
+    }
 
     /// One list request.
     fn list(&self, params: ListParams) -> BoxFuture<'_, Result<ListPage, ApiError>>;
@@ -180,11 +196,15 @@ impl ListWatch {
 
     async fn watch_stream(&self, params: WatchParams) -> Result<WatchStream, ApiError> {
         let resource = self.resource_or_resolve().await?;
+        let (version_match, initial) =
+            if params.initial_events { ("NotOlderThan", "true") } else { ("", "") };
         let request = self.request(
             &resource,
             &[
                 ("allowWatchBookmarks", "true"),
                 ("resourceVersion", &*params.resource_version),
+                ("resourceVersionMatch", version_match),
+                ("sendInitialEvents", initial),
                 ("timeoutSeconds", &*params.timeout.as_secs().to_string()),
                 ("watch", "true"),
             ],
@@ -202,6 +222,14 @@ impl ListerWatcher for ListWatch {
 
     fn forget(&self) {
         *self.resolved.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn supports_watch_list(&self) -> bool {
+        true
+    }
+
+    fn turn(&self) -> BoxFuture<'_, Turn> {
+        self.client.turns().next().boxed()
     }
 
     fn list(&self, params: ListParams) -> BoxFuture<'_, Result<ListPage, ApiError>> {

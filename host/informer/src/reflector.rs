@@ -1,10 +1,10 @@
 //! Keeps a store equal to a collection on the API server: list, then watch, for ever.
 //!
 //! Run by the shared informer, one reflector an informer. Its heart is the state machine `State`, whose
-//! steps are client-go's rules R-LOOP, R-LIST, R-W and R-BO. Invariants: only a list that succeeded says what
-//! is gone, so a failure leaves the store as it was; the version never goes back to an older one of the
-//! server's but when the server cannot serve it; every failure is followed by a wait, except where a rule
-//! says "at once".
+//! steps are client-go's rules R-LOOP, R-LAW, R-LIST, R-WL, R-W and R-BO; each state's step has its own file.
+//! Invariants: only a list that succeeded says what is gone, so a failure leaves the store as it was; the
+//! version never goes back to an older one of the server's but when the server cannot serve it; every failure
+//! is followed by a wait, except where a rule says "at once", and "at once" never twice in a row for ever.
 //!
 //! Deviations from client-go, all on the side of fewer relists: any failure to reach the server for a watch
 //! is retried at the same version, not only a refused connection (R-W-3); a page after the first that the
@@ -12,67 +12,46 @@
 //! twice in a row is given up (#133810); an event without a version does not erase the last one. And some on
 //! the side of healing sooner: a watch too old for the first time is followed by a list after the first step,
 //! however far an outage had brought the back-off; the back-off begins anew when an absent resource has
-//! appeared; the resync timer runs through failures (R-RS-3). The back-off's own is in [`crate::backoff`].
+//! appeared. The back-off's own is in [`crate::backoff`], the streaming list's in `reflector/watch_list.rs`.
+//!
+//! Resync is not the reflector's business: it never talks to the server (R-RS-4), so whoever owns the queue
+//! has the timer (R-RS-1, R-RS-2). That it is not set back by a relist is a deviation from R-RS-3, by which
+//! frequent failures put resyncs off for ever.
 
 mod health;
+mod internal_retry;
+mod list;
+mod metrics;
+mod options;
 mod store;
+mod waits;
+mod watch;
+mod watch_list;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::watch as channel;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::health::Health;
 pub use self::health::{Phase, Problem, ProblemKind, ReflectorStatus};
+use self::internal_retry::InternalRetry;
+pub use self::metrics::{EventKind, FallBack, ListOutcome, ListReason, ListWay, ReflectorMetrics};
+pub use self::options::{InitialList, ReflectorOptions};
 pub use self::store::ReflectorStore;
-use crate::backoff::{Backoff, BackoffConfig};
-use crate::list_watch::{ListPage, ListParams, ListerWatcher, WatchEvent, WatchParams, WatchStream};
-use crate::object::ObjectKey;
-use crate::status::ApiError;
+use self::waits::After;
+use self::watch::OpenWatch;
+use self::watch_list::StreamedList;
+use crate::backoff::Backoff;
+use crate::list_watch::{ListerWatcher, Turn};
+use crate::object::Object;
 
-/// Objects a page (rule R-LIST-2).
-const PAGE_SIZE: u32 = 500;
-
-/// Shortest `timeoutSeconds` of a watch; the longest is twice that (rules of section 1.1).
-const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
-
-/// A watch that ends sooner than this, without an event, says that something is wrong (rule R-W-6).
-const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
-
-/// Longest `Retry-After` that is obeyed.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
-
-/// How often in a row a `Retry-After` is obeyed as it is; then the back-off's step counts if it is longer
-/// (client-go's REST layer, section 1.10).
-const MAX_OBEYED: u32 = 10;
-
-/// Longest wait before asking again for a resource that is absent or forbidden: somebody may be putting that
-/// right just now.
-const MAX_HEALABLE_WAIT: Duration = Duration::from_secs(30);
-
-/// How often one page after the first is asked for, while the server is too busy or cannot be reached.
-const PAGE_ATTEMPTS: u32 = 5;
-
-/// What can be set about a reflector. The defaults are client-go's.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ReflectorOptions {
-    /// What it is called in logs.
-    pub name: String,
-    /// How often the store is told to resync; none: never (rule R-RS-1).
-    pub resync_period: Option<Duration>,
-    /// How long it waits after failures.
-    pub backoff: BackoffConfig,
-    /// `limit` of every list request; none: as rule R-LIST-2 says.
-    pub page_size: Option<u32>,
-    /// Shortest `timeoutSeconds`; heard only if it is more than the usual five minutes.
-    pub min_watch_timeout: Duration,
-    /// Makes the jitter repeatable.
-    pub seed: Option<u64>,
-}
+/// Shortest and longest wait for a turn to list, in milliseconds; then the list is asked for without one, so
+/// that lists which hang hold nobody back for ever. Drawn for each, so that not all who wait run out together.
+const PATIENCE_FOR_A_TURN: (u64, u64) = (10_000, 30_000);
 
 /// See the file's head.
 pub struct Reflector<S> {
@@ -80,7 +59,9 @@ pub struct Reflector<S> {
     store: Arc<S>,
     options: ReflectorOptions,
     backoff: Backoff,
+    internal_retry: InternalRetry,
     health: Health,
+    metrics: Arc<ReflectorMetrics>,
     /// The last version seen; empty before the first list.
     version: String,
     /// The server cannot serve `version`: the next list does without (rule R-LIST-5).
@@ -93,14 +74,32 @@ pub struct Reflector<S> {
     very_short_watches: u32,
     /// `Retry-After`s obeyed since something last succeeded.
     obeyed: u32,
+    /// Why the next list will be made.
+    reason: ListReason,
+    /// Streaming lists are not asked for until then, the server having shown that it has none.
+    lists_until: Option<Instant>,
+    /// Why the last list was not streamed, if it was to be.
+    fell_back: Option<FallBack>,
+    /// Streams of this cycle that were closed before the initial events were through.
+    cut_streams: u32,
 }
 
 /// Where the reflector is. Each state is left by one step, which does one thing and says what is next.
 enum State {
-    /// To ask discovery what to list, if that is not known. → `List`; on failure `Wait`.
+    /// To ask discovery what to list, if that is not known. → `Queue`; on failure `Wait`.
     Resolve,
+    /// To wait for a turn to list. → `OpenStream`, or `List` if lists are not to be streamed.
+    Queue,
+    /// To ask for a watch that begins with what exists. → `Stream`; if the version cannot be served, once more
+    /// without; if the server cannot be reached or is too busy, `Wait` and then `Resolve`; on another failure
+    /// `List`.
+    OpenStream(Turn),
+    /// To take in the initial events. → `Follow` the same stream when they are through and in the store; if it
+    /// ends before, `OpenStream`, but not for ever; if it ends with an error, as for `OpenStream`; if the
+    /// server does not say that they are through, `List`.
+    Stream(StreamedList),
     /// To list and replace the store's contents. → `Watch`; on failure `Wait` and then `Resolve`.
-    List,
+    List(Turn),
     /// To open a watch at the last version. → `Follow`; if the server cannot be reached or is too busy,
     /// `Wait` and then `Watch`; on another failure `Wait` and then `Resolve`.
     Watch,
@@ -111,25 +110,6 @@ enum State {
     Wait { until: Instant, then: After },
 }
 
-/// What follows a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum After {
-    /// A whole new cycle: discovery if need be, list, watch.
-    Cycle,
-    /// A watch at the last version; no list.
-    Watch,
-}
-
-struct OpenWatch {
-    stream: WatchStream,
-    opened: Instant,
-    /// Events applied.
-    events: u64,
-    /// Whether events' versions are recorded: not before the first event that is not ADDED if the watch began
-    /// at no version or at "0" (rule R-W-2).
-    records_versions: bool,
-}
-
 impl<S: ReflectorStore> Reflector<S> {
     /// A reflector that has done nothing yet.
     pub fn new(source: Arc<dyn ListerWatcher>, store: Arc<S>, options: ReflectorOptions) -> Self {
@@ -137,7 +117,9 @@ impl<S: ReflectorStore> Reflector<S> {
             source,
             store,
             backoff: Backoff::new(options.backoff, options.seed),
+            internal_retry: InternalRetry::new(options.max_internal_error_retry),
             health: Health::new(options.name.clone()),
+            metrics: Arc::default(),
             options,
             version: String::new(),
             version_unavailable: false,
@@ -145,22 +127,29 @@ impl<S: ReflectorStore> Reflector<S> {
             expired_version: None,
             very_short_watches: 0,
             obeyed: 0,
+            reason: ListReason::Start,
+            lists_until: None,
+            fell_back: None,
+            cut_streams: 0,
         }
     }
 
     /// What the reflector tells of itself, from now on.
-    pub fn status(&self) -> watch::Receiver<ReflectorStatus> {
+    pub fn status(&self) -> channel::Receiver<ReflectorStatus> {
         self.health.subscribe()
+    }
+
+    /// What the reflector counts; stays readable when it has ended.
+    pub fn metrics(&self) -> Arc<ReflectorMetrics> {
+        Arc::clone(&self.metrics)
     }
 
     /// Lists and watches until cancelled (rule R-LOOP-1). What was being done is then dropped (rule R-W-9).
     pub async fn run(mut self, cancel: CancellationToken) {
-        let resyncs = resync_forever(Arc::clone(&self.store), self.status(), self.options.resync_period);
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}
             never = self.drive() => match never {},
-            never = resyncs => match never {},
         }
         self.health.phase(Phase::Stopped);
     }
@@ -175,7 +164,10 @@ impl<S: ReflectorStore> Reflector<S> {
     async fn step(&mut self, state: State) -> State {
         match state {
             State::Resolve => self.resolve().await,
-            State::List => self.list().await,
+            State::Queue => self.queue().await,
+            State::OpenStream(turn) => self.open_stream(turn).await,
+            State::Stream(list) => self.stream(list).await,
+            State::List(turn) => self.list(turn).await,
             State::Watch => self.open_watch().await,
             State::Follow(watch) => self.follow(watch).await,
             State::Wait { until, then } => {
@@ -192,289 +184,31 @@ impl<S: ReflectorStore> Reflector<S> {
     async fn resolve(&mut self) -> State {
         self.health.phase(Phase::Resolving);
         match self.source.resolve().await {
-            Ok(()) => State::List,
+            Ok(()) => State::Queue,
             Err(error) => self.cycle_failed(&error),
         }
     }
 
-    async fn list(&mut self) -> State {
+    /// R-LAW-1, R-LAW-2: streams lists if everybody can, and tries so anew in each cycle.
+    async fn queue(&mut self) -> State {
         self.health.phase(Phase::Listing);
-        match self.list_at_some_version().await {
-            Ok(list) => {
-                // R-LIST-9: the store first, then the version.
-                self.store.replace(list.items, &list.resource_version);
-                self.health.listed(&list.resource_version);
-                self.version = list.resource_version;
-                self.version_unavailable = false;
-                self.obeyed = 0;
-                State::Watch
-            }
-            Err(error) => self.cycle_failed(&error),
-        }
+        self.metrics.list_begun(self.reason);
+        let (least, most) = PATIENCE_FOR_A_TURN;
+        let patience = Duration::from_millis(self.backoff.draw(least, most));
+        let turn = timeout(patience, self.source.turn()).await.unwrap_or_default();
+        self.cut_streams = 0;
+        if self.streams_lists() { State::OpenStream(turn) } else { State::List(turn) }
     }
 
-    /// R-LIST-1, R-LIST-5: at the last version; if the server cannot serve it, at once without.
-    async fn list_at_some_version(&mut self) -> Result<ListPage, ApiError> {
-        let version = match self.version.as_str() {
-            _ if self.version_unavailable => "",
-            "" => "0",
-            last => last,
-        }
-        .to_owned();
-        let limit = self.page_limit(&version);
-        let list = self.list_pages(&version, limit).await;
-        match list {
-            Err(error) if error.makes_version_unavailable() => {
-                self.version_unavailable = true;
-                self.list_pages("", limit).await
-            }
-            list => list,
-        }
+    /// R-LIST-9, R-WL-4: a list is there. The store first, then the version.
+    fn listed(&mut self, objects: Vec<Arc<Object>>, version: String) {
+        self.store.replace(objects, &version);
+        self.health.listed(&version);
+        self.metrics.at_version(&version);
+        self.version = version;
+        self.version_unavailable = false;
+        self.obeyed = 0;
     }
-
-    /// R-LIST-2.
-    fn page_limit(&self, version: &str) -> u32 {
-        let no_limit = !matches!(version, "" | "0") && !self.paginated;
-        self.options.page_size.unwrap_or(if no_limit { 0 } else { PAGE_SIZE })
-    }
-
-    /// R-LIST-3, R-LIST-4: page by page, the version being the first page's; if the continuation is too old,
-    /// once more in one piece.
-    async fn list_pages(&mut self, version: &str, limit: u32) -> Result<ListPage, ApiError> {
-        let first = ListParams { resource_version: version.to_owned(), limit, ..ListParams::default() };
-        let mut list = self.source.list(first.clone()).await?;
-        let is_paged = !list.continue_token.is_empty();
-        while !list.continue_token.is_empty() {
-            let continue_token = std::mem::take(&mut list.continue_token);
-            let next = ListParams { limit, continue_token: continue_token.clone(), ..ListParams::default() };
-            match self.list_next_page(next).await {
-                Ok(page) if page.continue_token == continue_token => {
-                    return Err(ApiError::Decode("the list's pages do not end".into()));
-                }
-                Ok(page) => {
-                    list.items.extend(page.items);
-                    list.continue_token = page.continue_token;
-                }
-                Err(error) if error.status().is_some_and(|status| status.is_expired()) => {
-                    list = self.source.list(ListParams { limit: 0, ..first.clone() }).await?;
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        // R-LIST-6
-        self.paginated |= is_paged && version == "0";
-        Ok(list)
-    }
-
-    /// A page after the first. Asked for again while the server is too busy or cannot be reached, so that a
-    /// long list need not begin anew (what client-go's REST layer does, section 1.10).
-    async fn list_next_page(&mut self, params: ListParams) -> Result<ListPage, ApiError> {
-        for _ in 1..PAGE_ATTEMPTS {
-            match self.source.list(params.clone()).await {
-                Err(error) if error.may_pass_soon() => {
-                    self.health.failed(error.problem_kind(), error.to_string());
-                    let until = Instant::now() + self.next_wait(&error);
-                    self.health.phase(Phase::Waiting { until });
-                    sleep_until(until).await;
-                    self.health.phase(Phase::Listing);
-                }
-                answer => return answer,
-            }
-        }
-        self.source.list(params).await
-    }
-
-    /// R-W-1.
-    async fn open_watch(&mut self) -> State {
-        let min = self.options.min_watch_timeout.max(MIN_WATCH_TIMEOUT).as_secs();
-        let timeout = Duration::from_secs(self.backoff.draw(min, min.saturating_mul(2)));
-        let params = WatchParams { resource_version: self.version.clone(), timeout };
-        match self.source.watch(params).await {
-            Ok(stream) => {
-                self.health.watching();
-                self.obeyed = 0;
-                let records_versions = !matches!(self.version.as_str(), "" | "0");
-                State::Follow(OpenWatch { stream, opened: Instant::now(), events: 0, records_versions })
-            }
-            Err(error) => self.watch_failed(&error),
-        }
-    }
-
-    /// The next event of the watch. A watch that has lived for a second, or brought an event, shows that what
-    /// failed before works again.
-    async fn follow(&mut self, mut watch: OpenWatch) -> State {
-        let proven = watch.opened + VERY_SHORT_WATCH;
-        let event = tokio::select! {
-            event = watch.stream.next() => event,
-            () = sleep_until(proven), if self.health.is_failing() => {
-                self.healed();
-                return State::Follow(watch);
-            }
-        };
-        match event {
-            Some(Ok(WatchEvent::Error(status))) => self.watch_failed(&ApiError::Status(status)),
-            Some(Ok(event)) => self.apply(watch, event).await,
-            Some(Err(error)) => self.cycle_failed(&error),
-            None => self.watch_ended(&watch),
-        }
-    }
-
-    /// R-W-4, R-W-5: as the server says, without looking at what was before.
-    async fn apply(&mut self, mut watch: OpenWatch, event: WatchEvent) -> State {
-        watch.records_versions |= !matches!(event, WatchEvent::Added(_));
-        match event {
-            WatchEvent::Added(object) => {
-                self.store.add(Arc::clone(&object)).await;
-                self.applied(&mut watch, Some(object.key()), object.resource_version());
-            }
-            WatchEvent::Modified(object) => {
-                self.store.update(Arc::clone(&object)).await;
-                self.applied(&mut watch, Some(object.key()), object.resource_version());
-            }
-            WatchEvent::Deleted(object) => {
-                self.store.delete(Arc::clone(&object)).await;
-                self.applied(&mut watch, Some(object.key()), object.resource_version());
-            }
-            WatchEvent::Bookmark { resource_version, .. } => {
-                self.store.bookmark(&resource_version);
-                self.applied(&mut watch, None, &resource_version);
-            }
-            WatchEvent::Undecodable(event) => {
-                self.health.passed_over(&event);
-                if event.is_deletion {
-                    // Only a list can tell now what is gone.
-                    return self.wait(None, After::Cycle);
-                }
-            }
-            WatchEvent::Error(status) => return self.watch_failed(&ApiError::Status(status)),
-        }
-        State::Follow(watch)
-    }
-
-    /// R-W-4, no. 8.
-    fn applied(&mut self, watch: &mut OpenWatch, key: Option<&ObjectKey>, version: &str) {
-        watch.events += 1;
-        if watch.records_versions && !version.is_empty() {
-            version.clone_into(&mut self.version);
-            self.expired_version = None;
-        }
-        self.health.applied(key, &self.version);
-        self.healed();
-    }
-
-    fn healed(&mut self) {
-        if self.health.healed() == Some(ProblemKind::Absent) {
-            self.backoff.reset();
-        }
-    }
-
-    /// R-W-6: the server ended the watch, or the connection did.
-    fn watch_ended(&mut self, watch: &OpenWatch) -> State {
-        if watch.events > 0 || watch.opened.elapsed() >= VERY_SHORT_WATCH {
-            self.very_short_watches = 0;
-            return State::Watch;
-        }
-        self.very_short_watches += 1;
-        if self.very_short_watches > 1 {
-            let message = "the server ends watches at once, without an event".to_owned();
-            self.health.failed(ProblemKind::Server, message);
-        }
-        self.wait(None, After::Cycle)
-    }
-
-    /// R-W-3, R-W-7: a watch was refused, or ended with an error.
-    fn watch_failed(&mut self, error: &ApiError) -> State {
-        let is_expired = error.status().is_some_and(|status| status.is_expired());
-        if is_expired {
-            // Not a problem, but what comes of having been away; the list that follows is at the same version
-            // unless that was tried before.
-            tracing::info!(informer = %self.options.name, "watch: {error}; listing again");
-            let wait = match self.expired_version.replace(self.version.clone()) {
-                None => self.backoff.first_step(),
-                Some(before) => {
-                    self.version_unavailable |= before == self.version;
-                    self.backoff.step()
-                }
-            };
-            return State::Wait { until: Instant::now() + wait, then: After::Cycle };
-        }
-        let keeps_its_place = match error {
-            ApiError::Status(status) => status.is_too_many_requests(),
-            ApiError::Unreachable(_) | ApiError::Credentials(_) => true,
-            ApiError::Decode(_) | ApiError::Absent(_) => false,
-        };
-        if keeps_its_place {
-            self.health.failed(error.problem_kind(), error.to_string());
-            return self.wait(Some(error), After::Watch);
-        }
-        self.cycle_failed(error)
-    }
-
-    /// R-LOOP-1: wait, and begin a new cycle. A resource that is not there is looked up again then.
-    fn cycle_failed(&mut self, error: &ApiError) -> State {
-        let kind = error.problem_kind();
-        if kind == ProblemKind::Absent {
-            self.source.forget();
-        }
-        self.health.failed(kind, error.to_string());
-        self.wait(Some(error), After::Cycle)
-    }
-
-    fn wait(&mut self, error: Option<&ApiError>, then: After) -> State {
-        let wait = match error {
-            Some(error) => self.next_wait(error),
-            None => self.backoff.step(),
-        };
-        State::Wait { until: Instant::now() + wait, then }
-    }
-
-    /// R-BO-1: one sequence for everything, but what the server asks for goes before it.
-    fn next_wait(&mut self, error: &ApiError) -> Duration {
-        if !error.problem_kind().holds_others_back() {
-            return self.backoff.step().min(MAX_HEALABLE_WAIT);
-        }
-        let Some(asked) = error.status().and_then(|status| status.retry_after) else {
-            return self.backoff.step();
-        };
-        let asked = asked.min(MAX_RETRY_AFTER);
-        self.obeyed += 1;
-        let step = if self.obeyed > MAX_OBEYED { self.backoff.step() } else { Duration::ZERO };
-        step.max(self.backoff.spread(asked))
-    }
-}
-
-impl ApiError {
-    /// Whether the same request may well succeed in a moment.
-    fn may_pass_soon(&self) -> bool {
-        match self {
-            Self::Unreachable(_) => true,
-            Self::Status(status) => {
-                let is_busy =
-                    status.is_too_many_requests() || (status.code >= 500 && status.retry_after.is_some());
-                is_busy && !self.makes_version_unavailable()
-            }
-            Self::Credentials(_) | Self::Decode(_) | Self::Absent(_) => false,
-        }
-    }
-}
-
-/// R-RS-1, R-RS-4: after the first list, at every period from the end of the resync before. Unlike client-go's
-/// timer (R-RS-3) it is not set back by a relist, so that frequent failures do not put resyncs off for ever.
-async fn resync_forever<S: ReflectorStore>(
-    store: Arc<S>,
-    mut status: watch::Receiver<ReflectorStatus>,
-    period: Option<Duration>,
-) -> Infallible {
-    if let Some(period) = period.filter(|period| !period.is_zero())
-        && status.wait_for(|status| status.synced).await.is_ok()
-    {
-        loop {
-            tokio::time::sleep(period).await;
-            store.resync();
-        }
-    }
-    std::future::pending().await
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::delta_fifo::{DEFAULT_CAPACITY, DeltaFifo};
 use crate::indexer::Indexer;
 use crate::list_watch::ListerWatcher;
 use crate::processor::Core;
-use crate::reflector::{Reflector, ReflectorOptions, ReflectorStatus};
+use crate::reflector::{Reflector, ReflectorMetrics, ReflectorOptions, ReflectorStatus};
 use crate::resource::Selector;
 
 /// How long a first list may take before the operator is told that it is waited for.
@@ -33,6 +33,7 @@ pub struct SharedInformer {
     selector: Selector,
     shared: Arc<Parts>,
     status: watch::Receiver<ReflectorStatus>,
+    metrics: Arc<ReflectorMetrics>,
     _stop: DropGuard,
 }
 
@@ -53,14 +54,14 @@ impl SharedInformer {
         let stop = CancellationToken::new();
         let options = ReflectorOptions { name: selector.to_string(), ..ReflectorOptions::default() };
         let reflector = Reflector::new(source, fifo, options);
-        let status = reflector.status();
+        let (status, metrics) = (reflector.status(), reflector.metrics());
         // The reflector names the informer in each of its lines itself.
         let span = tracing::info_span!("reflector");
         let cancel = stop.clone();
         runtime.spawn(async move { reflector.run(cancel).await }.instrument(span));
         let span = tracing::info_span!("informer", informer = %selector);
         runtime.spawn(run(shared.clone(), status.clone(), stop.clone()).instrument(span));
-        Self { selector, shared, status, _stop: stop.drop_guard() }
+        Self { selector, shared, status, metrics, _stop: stop.drop_guard() }
     }
 
     /// What this informer lists and watches.
@@ -83,6 +84,11 @@ impl SharedInformer {
         self.status.clone()
     }
 
+    /// What the reflector has counted.
+    pub fn metrics(&self) -> &Arc<ReflectorMetrics> {
+        &self.metrics
+    }
+
     /// An informer without tasks, for tests that process deltas by hand.
     #[cfg(test)]
     pub(crate) fn idle(selector: Selector) -> Self {
@@ -90,7 +96,13 @@ impl SharedInformer {
         let fifo = Arc::new(DeltaFifo::new(DEFAULT_CAPACITY, core.indexer.clone()));
         let shared = Arc::new(Parts { core, fifo, resync_changed: Notify::new() });
         let (_, status) = watch::channel(ReflectorStatus::default());
-        Self { selector, shared, status, _stop: CancellationToken::new().drop_guard() }
+        Self {
+            selector,
+            shared,
+            status,
+            metrics: Arc::default(),
+            _stop: CancellationToken::new().drop_guard(),
+        }
     }
 
     pub(crate) fn core(&self) -> &Core {

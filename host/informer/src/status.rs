@@ -185,6 +185,11 @@ impl Status {
         self.is("NotFound", 404)
     }
 
+    /// The server does not take the request's parameters.
+    pub fn is_invalid(&self) -> bool {
+        self.is("Invalid", 422)
+    }
+
     /// The server broke.
     pub fn is_internal(&self) -> bool {
         self.reason == "InternalError"

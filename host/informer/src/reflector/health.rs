@@ -29,7 +29,7 @@ pub enum Phase {
     Idle,
     /// Asking discovery.
     Resolving,
-    /// Waiting for a list's pages.
+    /// Waiting for a list's pages or a streaming list's objects, or for the turn to ask for them.
     Listing,
     /// Following a watch.
     Watching,
@@ -186,6 +186,11 @@ impl Health {
             resource_version.clone_into(&mut status.resource_version);
         });
         self.publish_problem();
+    }
+
+    /// Whether there was a list ever.
+    pub(super) fn has_listed(&self) -> bool {
+        self.status.borrow().synced
     }
 
     pub(super) fn watching(&self) {

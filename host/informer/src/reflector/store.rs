@@ -19,8 +19,6 @@ pub trait ReflectorStore: Send + Sync {
     fn delete(&self, object: Arc<Object>) -> impl Future<Output = ()> + Send;
     /// A list: from now on there is this, and nothing else.
     fn replace(&self, objects: Vec<Arc<Object>>, resource_version: &str);
-    /// Everything is to be told again, without asking the server (rule R-RS-4).
-    fn resync(&self);
     /// Nothing happened up to this version.
     fn bookmark(&self, resource_version: &str);
 }
@@ -40,10 +38,6 @@ impl ReflectorStore for DeltaFifo {
 
     fn replace(&self, objects: Vec<Arc<Object>>, resource_version: &str) {
         Self::replace(self, objects, resource_version);
-    }
-
-    fn resync(&self) {
-        Self::resync(self);
     }
 
     fn bookmark(&self, resource_version: &str) {

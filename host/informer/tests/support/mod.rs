@@ -15,7 +15,9 @@ use hark_informer::backoff::BackoffConfig;
 use hark_informer::client::{Client, ClientLimits};
 use hark_informer::list_watch::ListWatch;
 use hark_informer::object::{Ingest, Object};
-use hark_informer::reflector::{Reflector, ReflectorOptions, ReflectorStatus, ReflectorStore};
+use hark_informer::reflector::{
+    InitialList, Reflector, ReflectorMetrics, ReflectorOptions, ReflectorStatus, ReflectorStore,
+};
 use hark_informer::resource::Selector;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -330,6 +332,13 @@ pub fn bookmark(version: u64) -> String {
     )
 }
 
+/// The bookmark that ends a streaming list's initial events, with this value of its annotation.
+pub fn marker(version: u64, value: &str) -> String {
+    format!(
+        r#"{{"type":"BOOKMARK","object":{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"{value}"}}}}}}}}"#
+    )
+}
+
 pub const EXPIRED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 351 (366)","reason":"Expired","code":410}"#;
 
 pub const FORBIDDEN: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"configmaps is forbidden: User \"nobody\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"n\"","reason":"Forbidden","details":{"kind":"configmaps"},"code":403}"#;
@@ -407,8 +416,6 @@ impl ReflectorStore for Store {
         });
     }
 
-    fn resync(&self) {}
-
     fn bookmark(&self, resource_version: &str) {
         self.view.send_modify(|view| view.bookmarks.push(resource_version.to_owned()));
     }
@@ -417,6 +424,7 @@ impl ReflectorStore for Store {
 /// A reflector of the server's ConfigMaps, running.
 pub struct Running {
     pub store: Arc<Store>,
+    pub metrics: Arc<ReflectorMetrics>,
     status: watch::Receiver<ReflectorStatus>,
     cancel: CancellationToken,
 }
@@ -427,24 +435,31 @@ impl Running {
     }
 
     pub fn start_of(server: &Server, selector: Selector, page_size: Option<u32>) -> Self {
+        let options =
+            ReflectorOptions { initial_list: InitialList::List, page_size, ..ReflectorOptions::default() };
+        Self::start_with(server, selector, options)
+    }
+
+    /// A reflector that streams its lists.
+    pub fn start_streaming(server: &Server) -> Self {
+        let selector = Selector::new("v1", "ConfigMap").in_namespace("n");
+        Self::start_with(server, selector, ReflectorOptions::default())
+    }
+
+    fn start_with(server: &Server, selector: Selector, options: ReflectorOptions) -> Self {
         let backoff = BackoffConfig {
             initial: Duration::from_millis(20),
             cap: Duration::from_millis(200),
             ..BackoffConfig::default()
         };
-        let options = ReflectorOptions {
-            name: selector.to_string(),
-            backoff,
-            page_size,
-            ..ReflectorOptions::default()
-        };
+        let options = ReflectorOptions { name: selector.to_string(), backoff, ..options };
         let store = Arc::new(Store::default());
         let source = Arc::new(ListWatch::new(server.client(), selector, Ingest::default()));
         let reflector = Reflector::new(source, Arc::clone(&store), options);
-        let status = reflector.status();
+        let (status, metrics) = (reflector.status(), reflector.metrics());
         let cancel = CancellationToken::new();
         tokio::spawn(reflector.run(cancel.clone()));
-        Self { store, status, cancel }
+        Self { store, metrics, status, cancel }
     }
 
     pub fn stop(&self) {
