@@ -1,20 +1,45 @@
-//! The queue between the reflector and the shared informer: per key, everything that happened since the key
-//! was last popped.
+//! The queue between the reflector and the controller: per key, everything that happened since the key was
+//! last popped.
 //!
-//! Filled by one reflector, drained by one shared informer. It is client-go's classic DeltaFIFO: deltas of a
-//! key stay together and in order (R-DF-10), keys leave in the order in which they first came. client-go's
-//! newer in-order queue (RealFIFO) keeps the arrival order across keys as well; a handler of ours is promised
-//! order per key only, and is never told of a delete of an object that it was not shown (R-DF-3), which is
-//! what the classic queue gives.
+//! Filled by one reflector, drained by one [controller](crate::controller). It is client-go's classic DeltaFIFO:
+//! deltas of a key stay together and in order (R-DF-10), keys leave in the order in which they first came.
 //!
 //! Invariants: the process function runs under the queue's lock, so that `replace` and `resync` always see
 //! queue and cache agree; at most `capacity` deltas of single events wait, since the reflector is held back.
+//!
+//! # How it differs from client-go's newer in-order queue, and why a handler can trust it
+//!
+//! client-go has since come to prefer a flat list of deltas (RealFIFO). What a handler could notice (section 2.6
+//! of the rules), and what it is promised here:
+//!
+//! | | RealFIFO | here | a handler relies on |
+//! | --- | --- | --- | --- |
+//! | across objects | order of arrival | later deltas of a waiting key are pulled forward to it | order per object only (contract 15) |
+//! | a relist | deletions first | by place in the queue; keys that only the cache has come last | the same |
+//! | delete of an object never shown | told | not an event (R-DF-3) | contract 6 |
+//! | cache and event | the cache may be a batch ahead | the cache is at the event's state, or newer when the handler gets to it | contract 2 |
+//! | an empty first list | synced once processed | synced at once, told by [`Popped::Synced`] in its turn | contract 3 |
+//! | resync | expanded when it is processed | waiting keys are skipped (R-DF-6) | never an older state after a newer one |
+//!
+//! Both show each state of an object in the order of the watch, and neither merges two of them.
+//!
+//! # Deviations from the classic queue
+//!
+//! - A process function that fails can have its deltas put back ([`Processed::Requeue`]), as AddIfNotPresent did
+//!   before it was dropped upstream (R-DF-7). Until they are through, the first list counts as not processed.
+//! - Producers are turned away after [`DeltaFifo::close`] (R-DF-8 lets them go on): its consumer is gone, so what
+//!   they would add could only grow, or hold them back for ever.
+//! - The cache's version follows the order of arrival, and only once nothing waits; see [`DeltaFifo::bookmark`].
+//! - Objects are transformed as they are decoded, long before they come here (R-DF-9).
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod state;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use tokio::sync::Notify;
 
+use self::state::{Reached, State};
 use crate::indexer::Indexer;
 use crate::object::{Object, ObjectKey};
 
@@ -29,7 +54,7 @@ pub enum DeltaKind {
     Deleted,
     /// A list had it.
     Replaced,
-    /// A resync is due.
+    /// A resync is due; or a list had it, if [`DeltaFifoOptions::emits_replaced`] is off.
     Sync,
 }
 
@@ -60,42 +85,57 @@ pub enum Popped {
     Synced,
 }
 
+/// What a process function made of what it was given.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Processed<R> {
+    /// It is done with.
+    Done(R),
+    /// These deltas of it, oldest first, are to be popped again: see [`DeltaFifo::add_if_not_present`].
+    Requeue(R, Vec<Delta>),
+}
+
 /// Single-event deltas that may wait before the reflector is held back.
 pub const DEFAULT_CAPACITY: usize = 1024;
+
+/// What can be set about a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeltaFifoOptions {
+    /// Deltas that may wait before producers of single events are held back; at least 1.
+    pub capacity: usize,
+    /// Tell what a list had as `Replaced`, and only resyncs as `Sync` (R-DF-4); off: both as `Sync`.
+    pub emits_replaced: bool,
+}
+
+impl Default for DeltaFifoOptions {
+    fn default() -> Self {
+        Self { capacity: DEFAULT_CAPACITY, emits_replaced: true }
+    }
+}
 
 /// See the file's head.
 pub struct DeltaFifo {
     state: Mutex<State>,
     known: Arc<Indexer>,
-    capacity: usize,
-    /// Wakes the one popper.
+    options: DeltaFifoOptions,
+    // Both are told after the state has changed, and asked before it is looked at. So no change goes unnoticed:
+    // `notify_one` leaves a permit if nobody waits yet, `notify_waiters` also wakes those who have only asked.
+    // Whoever is woken and leaves something for others passes the word on.
+    /// There is something to pop.
     filled: Notify,
-    /// Wakes the one producer.
+    /// There is room for producers.
     drained: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    items: HashMap<ObjectKey, Vec<Delta>>,
-    order: VecDeque<ObjectKey>,
-    deltas: usize,
-    populated: bool,
-    initial_population: usize,
-    synced_told: bool,
-    bookmark: Option<String>,
-    closed: bool,
 }
 
 impl DeltaFifo {
     /// An empty queue in front of `known`, the cache that its consumer fills.
     pub fn new(capacity: usize, known: Arc<Indexer>) -> Self {
-        Self {
-            state: Mutex::default(),
-            known,
-            capacity: capacity.max(1),
-            filled: Notify::new(),
-            drained: Notify::new(),
-        }
+        Self::with_options(DeltaFifoOptions { capacity, ..DeltaFifoOptions::default() }, known)
+    }
+
+    /// The same, with everything that can be set.
+    pub fn with_options(options: DeltaFifoOptions, known: Arc<Indexer>) -> Self {
+        let options = DeltaFifoOptions { capacity: options.capacity.max(1), ..options };
+        Self { state: Mutex::default(), known, options, filled: Notify::new(), drained: Notify::new() }
     }
 
     /// An object was added. Waits while the queue is at its bound.
@@ -117,23 +157,35 @@ impl DeltaFifo {
     async fn enqueue(&self, kind: DeltaKind, object: Arc<Object>) {
         loop {
             let drained = self.drained.notified();
-            {
-                let mut state = self.lock();
-                if state.closed {
-                    return;
-                }
-                if state.deltas < self.capacity {
-                    state.populated = true;
-                    let unknown = || self.known.get(object.key()).is_none();
-                    if kind != DeltaKind::Deleted || state.items.contains_key(object.key()) || !unknown() {
-                        state.push(Delta { kind, object, final_state_unknown: false });
-                    }
-                    break;
-                }
+            if self.try_enqueue(kind, &object).is_ready() {
+                return;
             }
             drained.await;
         }
+    }
+
+    fn try_enqueue(&self, kind: DeltaKind, object: &Arc<Object>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.closed {
+            return Poll::Ready(());
+        }
+        if !self.has_room(&state) {
+            return Poll::Pending;
+        }
+        state.populated = true;
+        if kind != DeltaKind::Deleted || state.has(object.key()) || self.known.get(object.key()).is_some() {
+            state.push(Delta { kind, object: object.clone(), final_state_unknown: false });
+        }
+        // Also where nothing was queued: the watch has come as far as this.
+        state.reached = Some(Reached::Event(object.clone()));
+        state.settle(&self.known);
+        let room = self.has_room(&state);
+        drop(state);
         self.filled.notify_one();
+        if room {
+            self.drained.notify_one();
+        }
+        Poll::Ready(())
     }
 
     /// A complete list: every object of it is `Replaced`, and every queued or known key that it lacks is
@@ -143,32 +195,9 @@ impl DeltaFifo {
         if state.closed {
             return;
         }
-        let listed: HashSet<ObjectKey> = objects.iter().map(|object| object.key().clone()).collect();
-        let mut gone: Vec<Arc<Object>> = Vec::new();
-        for (key, deltas) in &state.items {
-            if !listed.contains(key)
-                && let Some(newest) = deltas.last()
-            {
-                gone.push(newest.object.clone());
-            }
-        }
-        for object in self.known.list() {
-            if !listed.contains(object.key()) && !state.items.contains_key(object.key()) {
-                gone.push(object);
-            }
-        }
-        let population = listed.len() + gone.len();
-        for object in objects {
-            state.push(Delta { kind: DeltaKind::Replaced, object, final_state_unknown: false });
-        }
-        for object in gone {
-            state.push(Delta { kind: DeltaKind::Deleted, object, final_state_unknown: true });
-        }
-        if !state.populated {
-            state.populated = true;
-            state.initial_population = population;
-        }
-        state.bookmark = Some(resource_version.to_owned());
+        let kind = if self.options.emits_replaced { DeltaKind::Replaced } else { DeltaKind::Sync };
+        state.replace(objects, kind, self.known.list());
+        state.reached = Some(Reached::Version(resource_version.to_owned()));
         drop(state);
         self.filled.notify_one();
     }
@@ -181,7 +210,7 @@ impl DeltaFifo {
             return;
         }
         for object in self.known.list() {
-            if !state.items.contains_key(object.key()) {
+            if !state.has(object.key()) {
                 state.push(Delta { kind: DeltaKind::Sync, object, final_state_unknown: false });
             }
         }
@@ -189,55 +218,91 @@ impl DeltaFifo {
         self.filled.notify_one();
     }
 
-    /// The server says that nothing else happened up to this version: the cache's version follows once
-    /// everything queued before is in it.
+    /// The server says that nothing else happened up to this version. The cache's version follows once
+    /// everything queued before is in it; until then it is that of the object written last, which a later delta
+    /// pulled forward may have brought ahead of others that still wait.
     pub fn bookmark(&self, resource_version: &str) {
         let mut state = self.lock();
-        state.bookmark = Some(resource_version.to_owned());
-        state.settle_bookmark(&self.known);
+        if !state.closed {
+            state.reached = Some(Reached::Version(resource_version.to_owned()));
+            state.settle(&self.known);
+        }
     }
 
-    /// Whether the first list has been processed (R-SYN-2).
+    /// Puts deltas of one key, oldest first, at the queue's tail, unless something newer of the key waits: then
+    /// they are dropped, since it says all that matters now. Gives whether they were queued. For a consumer
+    /// that tries again later; not held back, since they were in the queue before. Ignored once closed.
+    pub fn add_if_not_present(&self, deltas: Vec<Delta>) -> bool {
+        let mut state = self.lock();
+        if state.closed {
+            return false;
+        }
+        state.populated = true;
+        let queued = state.put_back(deltas, false);
+        drop(state);
+        self.filled.notify_one();
+        queued
+    }
+
+    /// Whether the first list has been processed (R-SYN-2). Waits for a process function that is running.
     pub fn has_synced(&self) -> bool {
         self.lock().has_synced()
     }
 
     /// How many deltas wait.
     pub fn depth(&self) -> usize {
-        self.lock().deltas
+        self.lock().deltas()
     }
 
-    /// Ends the queue: producers are ignored from now on, the popper drains what is left and then gets none.
+    /// Ends the queue: producers are ignored from now on, those held back are let go, and the popper drains what
+    /// is left and then gets none (R-DF-8).
     pub fn close(&self) {
         self.lock().closed = true;
-        self.filled.notify_one();
-        self.drained.notify_one();
+        self.filled.notify_waiters();
+        self.drained.notify_waiters();
     }
 
     /// Waits for the next thing, lets `process` work on it under the queue's lock, and gives its answer; none
     /// once the queue is closed and empty (R-DF-7). `process` must not call the queue, nor block.
     pub async fn pop<R>(&self, mut process: impl FnMut(Popped) -> R) -> Option<R> {
+        self.pop_or_requeue(|popped| Processed::Done(process(popped))).await
+    }
+
+    /// The same for a process function that may fail and see what it was given again. What is put back goes to
+    /// the tail, keeps its part in the first list, and stays in order with what comes later of the key. A closed
+    /// queue takes nothing back, so that draining it ends.
+    pub async fn pop_or_requeue<R>(&self, mut process: impl FnMut(Popped) -> Processed<R>) -> Option<R> {
         loop {
             let filled = self.filled.notified();
-            {
-                let mut state = self.lock();
-                if let Some((popped, counted)) = state.next() {
-                    let answer = process(popped);
-                    state.initial_population -= usize::from(counted);
-                    state.settle_bookmark(&self.known);
-                    let room = state.deltas < self.capacity;
-                    drop(state);
-                    if room {
-                        self.drained.notify_one();
-                    }
-                    return Some(answer);
-                }
-                if state.closed {
-                    return None;
-                }
+            if let Poll::Ready(answer) = self.try_pop(&mut process) {
+                return answer;
             }
             filled.await;
         }
+    }
+
+    fn try_pop<R>(&self, process: &mut impl FnMut(Popped) -> Processed<R>) -> Poll<Option<R>> {
+        let mut state = self.lock();
+        let Some(popped) = state.take() else {
+            return if state.closed { Poll::Ready(None) } else { Poll::Pending };
+        };
+        // Told also if `process` panics: the accounts are right by now.
+        let mut news = News { fifo: self, filled: !state.is_empty(), drained: self.has_room(&state) };
+        let initial = matches!(popped, Popped::Deltas { initial: true, .. });
+        let answer = match process(popped) {
+            Processed::Done(answer) => answer,
+            Processed::Requeue(answer, deltas) => {
+                news.filled |= !state.closed && state.put_back(deltas, initial);
+                answer
+            }
+        };
+        state.settle(&self.known);
+        drop(state);
+        Poll::Ready(Some(answer))
+    }
+
+    fn has_room(&self, state: &State) -> bool {
+        state.deltas() < self.options.capacity
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -246,228 +311,23 @@ impl DeltaFifo {
     }
 }
 
-impl State {
-    fn has_synced(&self) -> bool {
-        self.populated && self.initial_population == 0
-    }
+/// Wakes whom it concerns when it is dropped.
+struct News<'a> {
+    fifo: &'a DeltaFifo,
+    filled: bool,
+    drained: bool,
+}
 
-    /// Appends a delta to its key's list, merging two deletions (R-DF-1, R-DF-2).
-    fn push(&mut self, delta: Delta) {
-        let key = delta.object.key().clone();
-        let Some(deltas) = self.items.get_mut(&key) else {
-            self.items.insert(key.clone(), vec![delta]);
-            self.order.push_back(key);
-            self.deltas += 1;
-            return;
-        };
-        match deltas.last_mut() {
-            Some(last) if last.kind == DeltaKind::Deleted && delta.kind == DeltaKind::Deleted => {
-                if last.final_state_unknown {
-                    *last = delta;
-                }
-            }
-            _ => {
-                deltas.push(delta);
-                self.deltas += 1;
-            }
+impl Drop for News<'_> {
+    fn drop(&mut self) {
+        if self.filled {
+            self.fifo.filled.notify_one();
         }
-    }
-
-    /// The next thing to process, and whether it counts against the initial population.
-    fn next(&mut self) -> Option<(Popped, bool)> {
-        if self.has_synced() && !self.synced_told {
-            self.synced_told = true;
-            return Some((Popped::Synced, false));
-        }
-        let key = self.order.pop_front()?;
-        // Every key in `order` has an entry: `push` adds and `next` removes both together.
-        let deltas = self.items.remove(&key).unwrap_or_default();
-        self.deltas -= deltas.len();
-        let initial = !self.has_synced();
-        let counted = self.initial_population > 0;
-        Some((Popped::Deltas { key, deltas, initial }, counted))
-    }
-
-    /// Hands the remembered version to the cache once nothing older is queued.
-    fn settle_bookmark(&mut self, known: &Indexer) {
-        if self.items.is_empty()
-            && let Some(version) = self.bookmark.take()
-        {
-            known.set_resource_version(&version);
+        if self.drained {
+            self.fifo.drained.notify_one();
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::object;
-
-    fn fifo(known: &[Arc<Object>]) -> DeltaFifo {
-        let indexer = Arc::new(Indexer::new());
-        for object in known {
-            indexer.upsert(object.clone());
-        }
-        DeltaFifo::new(DEFAULT_CAPACITY, indexer)
-    }
-
-    /// Pops everything that is queued: `key: Kind@version …`, a tombstone marked with `?`.
-    fn drain(fifo: &DeltaFifo) -> Vec<String> {
-        fifo.close();
-        let mut seen = Vec::new();
-        let popping = async {
-            while let Some(line) = fifo
-                .pop(|popped| match popped {
-                    Popped::Synced => "synced".to_owned(),
-                    Popped::Deltas { key, deltas, .. } => {
-                        let deltas: Vec<String> = deltas
-                            .iter()
-                            .map(|delta| {
-                                let unknown = if delta.final_state_unknown { "?" } else { "" };
-                                format!("{:?}@{}{unknown}", delta.kind, delta.object.resource_version())
-                            })
-                            .collect();
-                        format!("{key}: {}", deltas.join(" "))
-                    }
-                })
-                .await
-            {
-                seen.push(line);
-            }
-        };
-        now(popping);
-        seen
-    }
-
-    /// Runs a future that never has to wait for another task.
-    fn now<F: Future>(future: F) -> F::Output {
-        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
-    }
-
-    #[test]
-    fn deltas_of_a_key_stay_together_and_keys_keep_their_first_place() {
-        let fifo = fifo(&[]);
-        fifo.replace(vec![], "1");
-        now(async {
-            fifo.add(object("foo", "u", "10")).await;
-            fifo.add(object("bar", "u", "1")).await;
-            fifo.update(object("foo", "u", "12")).await;
-            fifo.delete(object("foo", "u", "15")).await;
-        });
-        assert_eq!(drain(&fifo), ["synced", "foo: Added@10 Updated@12 Deleted@15", "bar: Added@1"]);
-    }
-
-    #[test]
-    fn deleting_what_is_neither_queued_nor_known_is_ignored() {
-        let fifo = fifo(&[object("baz", "u", "7")]);
-        now(async {
-            fifo.delete(object("qux", "u", "20")).await;
-            fifo.delete(object("baz", "u", "20")).await;
-        });
-        assert_eq!(drain(&fifo), ["synced", "baz: Deleted@20"]);
-    }
-
-    #[test]
-    fn replace_deletes_what_only_the_cache_or_only_the_queue_has() {
-        // Cases (1) to (5) of client-go's TestDeltaFIFO_ReplaceMakesDeletions, with Replaced for Sync.
-        let known = || [object("foo", "u", "5"), object("bar", "u", "6"), object("baz", "u", "7")];
-        let first = fifo(&known());
-        now(first.delete(object("baz", "u", "10")));
-        first.replace(vec![object("foo", "u", "5")], "11");
-        assert_eq!(drain(&first), ["synced", "baz: Deleted@10", "foo: Replaced@5", "bar: Deleted@6?"]);
-
-        let second = fifo(&known());
-        now(second.add(object("baz", "u", "10")));
-        second.replace(vec![object("foo", "u", "5")], "11");
-        assert_eq!(
-            drain(&second),
-            ["synced", "baz: Added@10 Deleted@10?", "foo: Replaced@5", "bar: Deleted@6?"]
-        );
-
-        let third = fifo(&known());
-        now(async {
-            third.delete(object("bar", "u", "6")).await;
-            third.add(object("bar", "u", "100")).await;
-        });
-        third.replace(vec![object("foo", "u", "5")], "101");
-        assert_eq!(
-            drain(&third),
-            ["synced", "bar: Deleted@6 Added@100 Deleted@100?", "foo: Replaced@5", "baz: Deleted@7?"]
-        );
-
-        let fifth = fifo(&[]);
-        now(fifth.add(object("baz", "u", "10")));
-        fifth.replace(vec![object("foo", "u", "5")], "11");
-        assert_eq!(drain(&fifth), ["synced", "baz: Added@10 Deleted@10?", "foo: Replaced@5"]);
-    }
-
-    #[test]
-    fn a_delete_before_a_relist_that_has_the_object_again_is_kept() {
-        // client-go's TestDeltaFIFO_replaceWithDeleteDeltaIn (kubernetes#83810).
-        let fifo = fifo(&[object("foo", "u", "1")]);
-        now(fifo.delete(object("foo", "u", "1")));
-        fifo.replace(vec![object("foo", "v", "2")], "2");
-        assert_eq!(drain(&fifo), ["synced", "foo: Deleted@1 Replaced@2"]);
-    }
-
-    #[test]
-    fn resync_takes_known_objects_that_are_not_queued() {
-        let fifo = fifo(&[object("foo", "u", "5"), object("bar", "u", "5")]);
-        now(fifo.update(object("foo", "u", "6")));
-        fifo.resync();
-        assert_eq!(drain(&fifo), ["synced", "foo: Updated@6", "bar: Sync@5"]);
-    }
-
-    #[test]
-    fn synced_comes_after_the_whole_first_list_and_once() {
-        let fifo = fifo(&[object("bar", "u", "5")]);
-        assert!(!fifo.has_synced());
-        fifo.replace(vec![object("foo", "u", "5")], "5");
-        assert!(!fifo.has_synced());
-        fifo.replace(vec![object("foo", "u", "5")], "6");
-        assert_eq!(
-            drain(&fifo),
-            ["foo: Replaced@5 Replaced@5", "bar: Deleted@5?", "synced"],
-            "two deletions of one key by relists are one"
-        );
-        assert!(fifo.has_synced());
-    }
-
-    #[test]
-    fn an_empty_first_list_is_synced_at_once() {
-        let fifo = fifo(&[]);
-        fifo.replace(vec![], "3");
-        assert!(fifo.has_synced());
-        assert_eq!(drain(&fifo), ["synced"]);
-    }
-
-    #[tokio::test]
-    async fn the_producer_is_held_back_at_the_bound() {
-        let fifo = DeltaFifo::new(1, Arc::new(Indexer::new()));
-        fifo.add(object("a", "u", "1")).await;
-        let second = fifo.add(object("b", "u", "2"));
-        tokio::pin!(second);
-        tokio::select! {
-            biased;
-            () = &mut second => panic!("went over the bound"),
-            () = tokio::task::yield_now() => {}
-        }
-        assert_eq!(fifo.pop(|popped| popped).await, Some(Popped::Synced));
-        assert!(matches!(fifo.pop(|popped| popped).await, Some(Popped::Deltas { .. })));
-        second.await;
-        assert_eq!(fifo.depth(), 1);
-    }
-
-    #[test]
-    fn the_cache_version_follows_when_the_queue_is_empty() {
-        let known = Arc::new(Indexer::new());
-        let fifo = DeltaFifo::new(9, known.clone());
-        fifo.replace(vec![object("a", "u", "1")], "4");
-        fifo.bookmark("8");
-        assert_eq!(known.resource_version(), "");
-        assert_eq!(drain(&fifo), ["a: Replaced@1", "synced"]);
-        assert_eq!(known.resource_version(), "8");
-        fifo.bookmark("9");
-        assert_eq!(known.resource_version(), "9");
-    }
-}
+mod tests;
