@@ -1,17 +1,31 @@
 //! The cache: every object of one informer, by key, with named indices over it.
 //!
-//! Written by the shared informer alone, in the order of the events; read by listeners and, through them, by
-//! plugins. Invariant: every answer comes from one consistent state (rule R-IX-1), and an object that was
-//! handed out is never changed (R-IX-10).
+//! Written by one process loop, in the order of the events; read by handlers, listeners and, through them, by
+//! plugins. Invariants: every answer comes from one consistent state (rule R-IX-1); an object that was handed
+//! out is never changed (R-IX-10); items, indices and sums always agree.
+//!
+//! Answers are in key order, so that they are the same each time (client-go's are in any order). The namespace
+//! index is built in: keys order by namespace first, so it is the map of objects itself (R-IX-12).
+//!
+//! Index functions cannot fail, unlike client-go's, whose error during a write ends the process (R-IX-3): one
+//! that has no answer for an object files it under nothing. They run before anything is changed, so that one
+//! that panics leaves the cache as it was. What they said is remembered with the object: they are asked once
+//! for each state, and one that answers otherwise the next time cannot leave anything behind in its index.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
+mod index;
+mod scan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+pub use self::index::IndexFn;
+use self::index::{Index, Values};
+pub use self::scan::Scan;
 use crate::object::{Object, ObjectKey};
 
-/// Computes the values under which an index files an object: none, one or many (R-IX-3).
-pub type IndexFn = Arc<dyn Fn(&Object) -> Vec<String> + Send + Sync>;
+/// The name of the built-in index by `metadata.namespace` (R-IX-12).
+pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// Why an index could not be added or asked.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,13 +47,10 @@ pub struct Indexer {
 #[derive(Default)]
 struct Inner {
     items: BTreeMap<ObjectKey, Arc<Object>>,
-    indices: HashMap<String, Index>,
+    indices: BTreeMap<String, Index>,
+    /// Of the objects' texts.
+    bytes: usize,
     resource_version: String,
-}
-
-struct Index {
-    values_of: IndexFn,
-    keys: HashMap<String, BTreeSet<ObjectKey>>,
 }
 
 impl Indexer {
@@ -53,7 +64,7 @@ impl Indexer {
         self.read().items.get(key).cloned()
     }
 
-    /// How many objects there are.
+    /// How many objects there are. Kept, not counted.
     pub fn len(&self) -> usize {
         self.read().items.len()
     }
@@ -61,6 +72,11 @@ impl Indexer {
     /// Whether there is no object.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Bytes of JSON text held, managedFields not counted where they were stripped. Kept, not counted.
+    pub fn bytes(&self) -> usize {
+        self.read().bytes
     }
 
     /// Every object, in key order.
@@ -76,78 +92,150 @@ impl Indexer {
     /// Up to `limit` objects with a key greater than `after`, in key order; those of one namespace if
     /// `namespace` is not empty (the built-in namespace index, R-IX-12).
     pub fn range(&self, namespace: &str, after: Option<&ObjectKey>, limit: usize) -> Vec<Arc<Object>> {
-        let first = ObjectKey::new(namespace, "");
-        let start = match after {
-            Some(key) if namespace.is_empty() || *key > first => Bound::Excluded(key.clone()),
-            _ => Bound::Included(first),
-        };
-        self.read()
-            .items
-            .range((start, Bound::Unbounded))
-            .take_while(|(key, _)| namespace.is_empty() || key.namespace() == namespace)
-            .take(limit)
-            .map(|(_, object)| object.clone())
-            .collect()
+        scan::range(&self.read().items, namespace, after).take(limit).cloned().collect()
+    }
+
+    /// Of the objects that [`Indexer::range`] would give, up to `limit` that satisfy `predicate`, after looking
+    /// at no more than `scan_limit`: all of one state of the cache. `predicate` runs outside of the lock. Both
+    /// limits are at least 1, so that whoever goes on from [`Scan::reached`] comes to the end.
+    pub fn range_where(
+        &self,
+        namespace: &str,
+        after: Option<&ObjectKey>,
+        limit: usize,
+        scan_limit: usize,
+        predicate: impl FnMut(&Object) -> bool,
+    ) -> Scan {
+        // One more than may be looked at says whether that was the end.
+        let ahead = scan_limit.max(1).saturating_add(1);
+        Scan::of(self.range(namespace, after, ahead), limit.max(1), scan_limit.max(1), predicate)
     }
 
     /// Adds or replaces an object, keeping the indices and the store's resourceVersion (R-IX-2, R-IX-9);
     /// gives the object that was there.
     pub fn upsert(&self, object: Arc<Object>) -> Option<Arc<Object>> {
         let mut inner = self.write();
-        inner.resource_version = object.resource_version().to_owned();
-        let old = inner.items.insert(object.key().clone(), object.clone());
-        for index in inner.indices.values_mut() {
-            index.change(object.key(), old.as_deref(), Some(&object));
+        let values: Vec<Values> = inner.indices.values().map(|index| index.values_of(&object)).collect();
+        object.resource_version().clone_into(&mut inner.resource_version);
+        for (index, values) in inner.indices.values_mut().zip(values) {
+            index.file(object.key(), values);
         }
+        inner.bytes += object.json().len();
+        let old = inner.items.insert(object.key().clone(), object);
+        inner.bytes -= old.as_ref().map_or(0, |old| old.json().len());
         old
     }
 
-    /// Removes an object; gives the one that was there. An absent key is no error (R-IX-4).
+    /// Removes an object; gives the one that was there. An absent key is no error (R-IX-4). The store's
+    /// resourceVersion stays.
     pub fn remove(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        let mut inner = self.write();
-        let old = inner.items.remove(key)?;
-        for index in inner.indices.values_mut() {
-            index.change(key, Some(&old), None);
-        }
-        Some(old)
+        self.write().remove(key)
     }
 
-    /// Adds indices, filing the objects that are there at once; all of them or none (R-IX-6).
+    /// Removes the object with the key of `last`, the state that its deletion left, and moves the store's
+    /// resourceVersion to that of `last`, whether it was there or not (R-IX-9).
+    pub fn remove_object(&self, last: &Object) -> Option<Arc<Object>> {
+        let mut inner = self.write();
+        last.resource_version().clone_into(&mut inner.resource_version);
+        inner.remove(last.key())
+    }
+
+    /// Puts `objects` in place of everything, as of `resource_version`, and files them anew, in one step
+    /// (R-IX-7). Of several with one key, the last stays.
+    pub fn replace(&self, objects: Vec<Arc<Object>>, resource_version: &str) {
+        let items: BTreeMap<_, _> =
+            objects.into_iter().map(|object| (object.key().clone(), object)).collect();
+        let bytes = items.values().map(|object| object.json().len()).sum();
+        let mut inner = self.write();
+        let indices =
+            inner.indices.iter().map(|(name, index)| (name.clone(), index.rebuilt(&items))).collect();
+        let resource_version = resource_version.to_owned();
+        let old = mem::replace(&mut *inner, Inner { items, indices, bytes, resource_version });
+        drop(inner);
+        // Freeing many objects takes its time; readers need not wait for it.
+        drop(old);
+    }
+
+    /// Adds indices, filing the objects that are there at once; all of them or none (R-IX-6). Possible at any
+    /// time.
     ///
     /// # Errors
-    /// [`IndexError::Conflict`] if one of the names is taken.
+    /// [`IndexError::Conflict`] if one of the names is taken, or comes twice.
     pub fn add_indexers(&self, indexers: Vec<(String, IndexFn)>) -> Result<(), IndexError> {
         let mut inner = self.write();
-        if let Some((name, _)) = indexers.iter().find(|(name, _)| inner.indices.contains_key(name)) {
-            return Err(IndexError::Conflict(name.clone()));
-        }
+        let mut added = BTreeMap::new();
         for (name, values_of) in indexers {
-            let mut index = Index { values_of, keys: HashMap::new() };
-            for (key, object) in &inner.items {
-                index.change(key, None, Some(object));
+            let taken = name == NAMESPACE_INDEX || inner.indices.contains_key(&name);
+            if taken || added.contains_key(&name) {
+                return Err(IndexError::Conflict(name));
             }
-            inner.indices.insert(name, index);
+            added.insert(name, Index::new(values_of).rebuilt(&inner.items));
         }
+        inner.indices.extend(added);
         Ok(())
     }
 
-    /// The objects that an index files under a value, in key order (R-IX-5).
+    /// Removes an index; gives whether there was one. The built-in one stays.
+    pub fn remove_indexer(&self, name: &str) -> bool {
+        let removed = self.write().indices.remove(name);
+        removed.is_some()
+    }
+
+    /// The names of the indices, in order, but for the built-in one.
+    pub fn indexers(&self) -> Vec<String> {
+        self.read().indices.keys().cloned().collect()
+    }
+
+    /// The objects that an index files under a value, in key order; none for an unknown value (R-IX-5).
     ///
     /// # Errors
     /// [`IndexError::Unknown`] if there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<Object>>, IndexError> {
         let inner = self.read();
-        let index = inner.indices.get(name).ok_or_else(|| IndexError::Unknown(name.to_owned()))?;
-        let keys = index.keys.get(value).into_iter().flatten();
-        Ok(keys.filter_map(|key| inner.items.get(key).cloned()).collect())
+        if name == NAMESPACE_INDEX {
+            return Ok(inner.of_namespace(value).cloned().collect());
+        }
+        Ok(inner.objects(inner.index(name)?.keys(value)))
     }
 
-    /// The values that an index has at present, in no order (R-IX-5: an unknown index has none).
+    /// The keys of the objects that an index files under a value, in order (R-IX-5).
+    ///
+    /// # Errors
+    /// [`IndexError::Unknown`] if there is no such index.
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
+        let inner = self.read();
+        if name == NAMESPACE_INDEX {
+            return Ok(inner.of_namespace(value).map(|object| object.key().clone()).collect());
+        }
+        Ok(inner.index(name)?.keys(value).cloned().collect())
+    }
+
+    /// The objects that share a value with `object`, which need not be in the cache: each once, in key order
+    /// (R-IX-5).
+    ///
+    /// # Errors
+    /// [`IndexError::Unknown`] if there is no such index.
+    pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Arc<Object>>, IndexError> {
+        if name == NAMESPACE_INDEX {
+            return self.by_index(name, object.key().namespace());
+        }
+        let inner = self.read();
+        let index = inner.index(name)?;
+        let keys: BTreeSet<_> = index.values_of(object).iter().flat_map(|value| index.keys(value)).collect();
+        Ok(inner.objects(keys.into_iter()))
+    }
+
+    /// The values under which an index files anything at present, in order; none for an unknown index (R-IX-5,
+    /// ListIndexFuncValues).
     pub fn index_values(&self, name: &str) -> Vec<String> {
-        self.read().indices.get(name).map(|index| index.keys.keys().cloned().collect()).unwrap_or_default()
+        let inner = self.read();
+        if name == NAMESPACE_INDEX {
+            return scan::namespaces(&inner.items);
+        }
+        inner.indices.get(name).map(Index::values).unwrap_or_default()
     }
 
-    /// The resourceVersion up to which the cache is known to be current; empty before the first list.
+    /// The resourceVersion of the last write, list or bookmark (R-IX-9); empty before the first list.
     pub fn resource_version(&self) -> String {
         self.read().resource_version.clone()
     }
@@ -157,8 +245,8 @@ impl Indexer {
         resource_version.clone_into(&mut self.write().resource_version);
     }
 
-    // A panic elsewhere cannot leave `Inner` half-written in a way that matters more than stopping would:
-    // a poisoned lock is entered all the same.
+    // Foreign code (index functions) runs under the lock only before anything is changed: a poisoned lock
+    // is entered all the same.
     fn read(&self) -> RwLockReadGuard<'_, Inner> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,73 +256,33 @@ impl Indexer {
     }
 }
 
-impl Index {
-    /// Moves `key` from the values of `old` to those of `new`. Empty sets are removed (R-IX-2).
-    fn change(&mut self, key: &ObjectKey, old: Option<&Object>, new: Option<&Object>) {
-        for value in old.map(|object| (self.values_of)(object)).unwrap_or_default() {
-            if let Some(keys) = self.keys.get_mut(&value) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.keys.remove(&value);
-                }
-            }
+impl Inner {
+    fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Object>> {
+        let old = self.items.remove(key)?;
+        for index in self.indices.values_mut() {
+            index.file(key, Values::default());
         }
-        for value in new.map(|object| (self.values_of)(object)).unwrap_or_default() {
-            self.keys.entry(value).or_default().insert(key.clone());
-        }
+        self.bytes -= old.json().len();
+        Some(old)
+    }
+
+    fn index(&self, name: &str) -> Result<&Index, IndexError> {
+        self.indices.get(name).ok_or_else(|| IndexError::Unknown(name.to_owned()))
+    }
+
+    fn objects<'a>(&self, keys: impl Iterator<Item = &'a ObjectKey>) -> Vec<Arc<Object>> {
+        keys.filter_map(|key| self.items.get(key).cloned()).collect()
+    }
+
+    /// Unlike for a range, an empty namespace stands for itself here: cluster-scoped objects.
+    fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<Object>> {
+        let first = ObjectKey::new(namespace, "");
+        self.items
+            .range(first..)
+            .map(|(_, object)| object)
+            .take_while(move |object| object.key().namespace() == namespace)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::object;
-
-    fn names(objects: &[Arc<Object>]) -> Vec<String> {
-        objects.iter().map(|object| object.key().to_string()).collect()
-    }
-
-    #[test]
-    fn range_pages_in_key_order_and_by_namespace() {
-        let indexer = Indexer::new();
-        for key in ["b/1", "a/2", "a/1", "c/1", "a/3"] {
-            indexer.upsert(object(key, "u", "1"));
-        }
-        assert_eq!(names(&indexer.range("", None, 2)), ["a/1", "a/2"]);
-        let after = ObjectKey::new("a", "2");
-        assert_eq!(names(&indexer.range("", Some(&after), 9)), ["a/3", "b/1", "c/1"]);
-        assert_eq!(names(&indexer.range("a", Some(&after), 9)), ["a/3"]);
-        assert_eq!(names(&indexer.range("b", Some(&after), 9)), ["b/1"]);
-        assert_eq!(names(&indexer.range("a", Some(&ObjectKey::new("b", "0")), 9)), [""; 0]);
-    }
-
-    #[test]
-    fn indices_follow_every_write_and_drop_empty_values() {
-        let indexer = Indexer::new();
-        indexer.upsert(object("a/1", "u1", "1"));
-        let by_version: IndexFn = Arc::new(|object| vec![object.resource_version().to_owned()]);
-        indexer.add_indexers(vec![("rv".into(), by_version.clone())]).expect("no conflict");
-        indexer.upsert(object("a/2", "u2", "1"));
-        assert_eq!(names(&indexer.by_index("rv", "1").expect("an index")), ["a/1", "a/2"]);
-        indexer.upsert(object("a/1", "u1", "2"));
-        indexer.remove(&ObjectKey::new("a", "2"));
-        assert_eq!(names(&indexer.by_index("rv", "1").expect("an index")), [""; 0]);
-        assert_eq!(indexer.index_values("rv"), ["2"]);
-        assert_eq!(
-            indexer.add_indexers(vec![("rv".into(), by_version)]),
-            Err(IndexError::Conflict("rv".into()))
-        );
-        assert_eq!(indexer.by_index("x", "1"), Err(IndexError::Unknown("x".into())));
-    }
-
-    #[test]
-    fn the_store_keeps_the_version_of_its_last_write() {
-        let indexer = Indexer::new();
-        assert_eq!(indexer.resource_version(), "");
-        indexer.upsert(object("a/1", "u", "7"));
-        assert_eq!(indexer.resource_version(), "7");
-        indexer.set_resource_version("9");
-        assert_eq!(indexer.resource_version(), "9");
-        assert_eq!(indexer.remove(&ObjectKey::new("a", "9")), None);
-    }
-}
+mod tests;
