@@ -3,7 +3,8 @@
 //! Used by Hark's host, and by itself by any program that wants what client-go promises its handlers: every change
 //! of every object, in order per object, with a cache that is at least as new as the event. It knows nothing of
 //! WebAssembly. The modules in the order of an event's way: [`client`], [`frame`], [`list_watch`], [`reflector`],
-//! [`delta_fifo`], [`indexer`], [`shared_informer`], [`listener`], [`handler`]; [`factory`] puts them together.
+//! [`delta_fifo`], [`controller`], [`indexer`], [`shared_informer`], [`listener`], [`handler`]; [`factory`] puts them
+//! together.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -44,6 +45,7 @@
 pub mod backoff;
 pub mod cache;
 pub mod client;
+pub mod controller;
 pub mod delta_fifo;
 pub mod factory;
 pub mod frame;
