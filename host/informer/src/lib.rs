@@ -48,6 +48,7 @@ pub mod client;
 pub mod controller;
 pub mod delta_fifo;
 pub mod factory;
+pub mod filter;
 pub mod frame;
 pub mod handler;
 pub mod indexer;
