@@ -149,6 +149,17 @@ impl Object {
         }))
     }
 
+    /// The same state with another text, as a projection of it is: key, uid and resourceVersion stay, whether
+    /// or not `json` names them.
+    pub(crate) fn with_json(&self, json: impl Into<Box<str>>) -> Self {
+        Self {
+            key: self.key.clone(),
+            uid: self.uid.clone(),
+            resource_version: self.resource_version.clone(),
+            json: json.into(),
+        }
+    }
+
     /// Namespace and name.
     pub fn key(&self) -> &ObjectKey {
         &self.key
