@@ -5,6 +5,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
+
 use crate::server::Listening;
 use crate::status::ApiError;
 use crate::store::Store;
@@ -45,8 +47,24 @@ pub enum Failure {
         /// `Retry-After` in seconds.
         retry_after: Option<u32>,
     },
+    /// 200 and this as the whole of a stream of events: nothing, half an event, what is no event at all.
+    Stream(String),
     /// The connection is closed without an answer.
     Disconnect,
+}
+
+/// What a watch that is ended on request says last, in the place of what is queued for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum LastWords {
+    /// It just ends.
+    #[default]
+    Nothing,
+    /// A bookmark of what has been sent, to those who may get one.
+    Bookmark,
+    /// An ERROR event.
+    Error(ApiError),
+    /// This, as it is.
+    Text(String),
 }
 
 impl Failure {
@@ -90,7 +108,11 @@ struct Rule {
 
 /// The rules in force.
 #[derive(Default)]
-pub(crate) struct Rules(Mutex<Vec<Rule>>);
+pub(crate) struct Rules {
+    failures: Mutex<Vec<Rule>>,
+    /// Which requests are to wait.
+    held: watch::Sender<Option<Predicate>>,
+}
 
 impl std::fmt::Debug for Rules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -99,9 +121,16 @@ impl std::fmt::Debug for Rules {
 }
 
 impl Rules {
+    /// Waits while requests such as this one are held back.
+    pub(crate) async fn admitted(&self, request: &RequestInfo) {
+        let free = |held: &Option<Predicate>| !held.as_ref().is_some_and(|matches| matches(request));
+        // Ends with an error only if the sender is gone, which is in `self`.
+        let _ = self.held.subscribe().wait_for(free).await;
+    }
+
     /// The failure this request is to have, if any; counts it.
     pub(crate) fn failure(&self, request: &RequestInfo) -> Option<Failure> {
-        let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let at = rules.iter().position(|rule| (rule.matches)(request))?;
         let failure = rules[at].failure.clone();
         rules[at].left -= 1;
@@ -123,12 +152,25 @@ pub struct Faults {
 impl Faults {
     /// Ends every watch at once and cleanly, whatever is queued for it.
     pub fn cut_watches(&self) {
-        self.store.lock().cut_watches(false);
+        self.end_watches(LastWords::Nothing, false);
     }
 
     /// Breaks every watch off in the middle of its body, as when the server is killed.
     pub fn break_watches(&self) {
-        self.store.lock().cut_watches(true);
+        self.end_watches(LastWords::Nothing, true);
+    }
+
+    /// Ends every watch at once, whatever is queued for it, after some last words: cleanly, or `broken` off in
+    /// the middle of its body.
+    pub fn end_watches(&self, says: LastWords, broken: bool) {
+        self.store.lock().cut_watches(says, broken);
+    }
+
+    /// Goes back to what there was at a revision, versions included, as a server does whose etcd was restored
+    /// from a backup: it remembers nothing from before, and counts on from there. False if that revision is not
+    /// remembered; then nothing has happened. Watches that are open are not told and must be ended.
+    pub fn restore(&self, revision: u64) -> bool {
+        self.store.lock().restore(revision)
     }
 
     /// Forgets all history up to now: older watches and pages are expired from here on.
@@ -152,12 +194,23 @@ impl Faults {
             return;
         }
         let rule = Rule { left: times, matches: Box::new(matches), failure };
-        self.rules.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
+        self.rules.failures.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
     }
 
-    /// Takes all rules of `fail_next` back, and loses no more events.
+    /// Leaves requests that match without an answer, until they are released.
+    pub fn hold(&self, matches: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static) {
+        self.rules.held.send_replace(Some(Box::new(matches)));
+    }
+
+    /// Answers the requests that are held, and holds no more.
+    pub fn release(&self) {
+        self.rules.held.send_replace(None);
+    }
+
+    /// Takes all rules of `fail_next` back, releases what is held, and loses no more events.
     pub fn clear(&self) {
-        self.rules.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.release();
+        self.rules.failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.lose_events(false);
     }
 
@@ -176,6 +229,11 @@ impl Faults {
     /// Answers whether the port could be had.
     pub async fn accept_connections(&self) -> bool {
         self.listening.set(true).await
+    }
+
+    /// Waits until so many watches are open, or more.
+    pub async fn watched(&self, watches: usize) {
+        self.store.watched(watches).await;
     }
 
     /// How many watches are open.

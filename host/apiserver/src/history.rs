@@ -70,6 +70,16 @@ impl Collection {
         self.floor = self.floor.max(revision);
     }
 
+    /// Goes back to a past revision, and forgets everything before it and after it. No effect if it is not
+    /// remembered.
+    pub(crate) fn restore(&mut self, revision: u64) {
+        if let Ok(objects) = self.range_at("", "", revision) {
+            self.objects = objects.into_iter().collect();
+            self.changes.clear();
+            self.floor = revision;
+        }
+    }
+
     /// The changes after a revision, oldest first.
     pub(crate) fn since(&self, revision: u64) -> Result<Vec<Arc<Change>>, TooOld> {
         if revision < self.floor {
@@ -161,6 +171,20 @@ mod tests {
         assert_eq!(c.since(2).map(|v| v.len()), Err(TooOld { floor: 3 }));
         assert_eq!(c.since(3).map(|v| v.len()), Ok(2));
         assert_eq!(c.since(5).map(|v| v.len()), Ok(0));
+    }
+
+    #[test]
+    fn a_restored_collection_is_what_it_was_and_has_no_past() {
+        let mut c = Collection::new(10, 100);
+        put(&mut c, "a", 11);
+        put(&mut c, "b", 12);
+        delete(&mut c, "a", 13);
+        c.restore(9);
+        assert_eq!(at(&c, 13), Ok(vec![("b".into(), 12)]), "not remembered: nothing happens");
+        c.restore(11);
+        assert_eq!(at(&c, 11), Ok(vec![("a".into(), 11)]));
+        assert_eq!(c.since(11).map(|v| v.len()), Ok(0));
+        assert_eq!(c.since(10).map(|v| v.len()), Err(TooOld { floor: 11 }));
     }
 
     #[test]

@@ -62,6 +62,6 @@ mod version;
 mod watch;
 mod write;
 
-pub use faults::{Failure, Faults, RequestInfo};
+pub use faults::{Failure, Faults, LastWords, RequestInfo};
 pub use server::{Config, Handle, Server, StartError};
 pub use status::{ApiError, Cause, GroupResource, Status};

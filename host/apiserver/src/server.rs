@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::direct;
-use crate::faults::{Faults, Rules};
+use crate::faults::{Faults, LastWords, Rules};
 use crate::kubeconfig;
 use crate::registry::Registry;
 use crate::resources::built_in;
@@ -40,6 +40,8 @@ pub struct Config {
     pub watch_buffer: usize,
     /// How often a watch with bookmarks gets one. Default a minute, as a kube-apiserver.
     pub bookmark_interval: Duration,
+    /// How long a request waits for a version that is still to come. Default 3 s, as a kube-apiserver.
+    pub patience: Duration,
     /// Longest request body. Default 3 MiB, as a kube-apiserver.
     pub max_body: usize,
     /// Namespaces made at the start, besides `default` and the `kube-` ones. Default none.
@@ -56,6 +58,7 @@ impl Default for Config {
             history: 4096,
             watch_buffer: 4096,
             bookmark_interval: Duration::from_secs(60),
+            patience: Duration::from_secs(3),
             max_body: 3 * 1024 * 1024,
             namespaces: Vec::new(),
             grace: Duration::from_secs(1),
@@ -94,7 +97,8 @@ impl Server {
         let bind = |source| StartError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
-        let limits = Limits { history: config.history, watch_buffer: config.watch_buffer };
+        let Config { history, watch_buffer, patience, .. } = config;
+        let limits = Limits { history, watch_buffer, patience };
         let start = config.start_revision;
         let store = Arc::new(Store::new(Registry::new(built_in(), start), start, limits));
         direct::create_namespaces(&store, &config.namespaces);
@@ -204,7 +208,7 @@ impl Handle {
     /// Stops listening, ends the watches, lets other requests finish for a moment, and closes what is left.
     pub async fn shutdown(self) {
         self.stop.cancel();
-        self.store.lock().cut_watches(false);
+        self.store.lock().cut_watches(LastWords::Nothing, false);
         self.tracker.close();
         if tokio::time::timeout(self.grace, self.tracker.wait()).await.is_err() {
             self.faults.listening.kill_connections();

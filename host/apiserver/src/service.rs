@@ -128,6 +128,7 @@ impl Service {
         let target = path::parse(request.uri().path());
         let info = describe(&request, &target);
         let pretty = wants_indentation(&request);
+        self.rules.admitted(&info).await;
         let answer = match self.rules.failure(&info) {
             Some(Failure::Disconnect) => return Err(Disconnect),
             Some(Failure::Status(error)) => refused(&error),
@@ -136,6 +137,7 @@ impl Service {
                 answer.headers.extend(retry_after.map(|s| (header::RETRY_AFTER, s.to_string())));
                 answer
             }
+            Some(Failure::Stream(body)) => Answer::json(200, body),
             None => self.answer(request, target).await.unwrap_or_else(|error| refused(&error)),
         };
         tracing::debug!(

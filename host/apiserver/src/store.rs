@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
+use crate::faults::LastWords;
 use crate::history::{Change, Collection};
 use crate::object::Stored;
 use crate::registry::Registry;
@@ -22,6 +23,8 @@ use crate::status::ApiError;
 pub(crate) struct Limits {
     pub(crate) history: usize,
     pub(crate) watch_buffer: usize,
+    /// How long a request waits for a revision that is still to come.
+    pub(crate) patience: Duration,
 }
 
 /// The shared store.
@@ -29,6 +32,9 @@ pub(crate) struct Limits {
 pub(crate) struct Store {
     state: Mutex<State>,
     revision: watch::Receiver<u64>,
+    patience: Duration,
+    /// Changes when a watch is opened.
+    opened: watch::Receiver<()>,
 }
 
 /// What the lock protects.
@@ -40,15 +46,17 @@ pub(crate) struct State {
     revision: watch::Sender<u64>,
     /// Told to end at once, without what is still queued: cleanly, or by breaking the body off.
     cut: watch::Sender<Cut>,
+    opened: watch::Sender<()>,
     limits: Limits,
     /// Injected fault: changes are kept from the watchers.
     pub(crate) lose_events: bool,
 }
 
 /// How often all watches have been cut, and how the last time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Cut {
     pub(crate) times: u64,
+    pub(crate) says: LastWords,
     pub(crate) broken: bool,
 }
 
@@ -70,16 +78,18 @@ pub(crate) struct Subscription {
 impl Store {
     pub(crate) fn new(registry: Registry, start: u64, limits: Limits) -> Self {
         let (sender, revision) = watch::channel(start);
+        let (opened_sender, opened) = watch::channel(());
         let state = State {
             registry,
             collections: HashMap::new(),
             watchers: HashMap::new(),
             revision: sender,
             cut: watch::Sender::new(Cut::default()),
+            opened: opened_sender,
             limits,
             lose_events: false,
         };
-        Store { state: Mutex::new(state), revision }
+        Store { state: Mutex::new(state), revision, patience: limits.patience, opened }
     }
 
     /// The lock. A panic elsewhere cannot leave a half-made change behind, since changes are made at the end.
@@ -91,11 +101,22 @@ impl Store {
         *self.revision.borrow()
     }
 
-    /// Waits as long as a kube-apiserver does for a revision to be reached.
+    /// Waits until so many watches are open.
+    pub(crate) async fn watched(&self, watches: usize) {
+        let mut opened = self.opened.clone();
+        loop {
+            opened.mark_unchanged();
+            // An error would mean that the sender is gone, which is in `state`.
+            if self.lock().watcher_count() >= watches || opened.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a revision to be reached, but not for ever.
     pub(crate) async fn reach(&self, wanted: u64) -> Result<(), ApiError> {
-        const PATIENCE: Duration = Duration::from_secs(3);
         let mut revision = self.revision.clone();
-        match tokio::time::timeout(PATIENCE, revision.wait_for(|now| *now >= wanted)).await {
+        match tokio::time::timeout(self.patience, revision.wait_for(|now| *now >= wanted)).await {
             Ok(Ok(_)) => Ok(()),
             _ => Err(ApiError::TooLargeVersion { wanted, current: self.revision() }),
         }
@@ -188,6 +209,7 @@ impl State {
         // Without changes nothing else would notice those that have left.
         watchers.retain(|watcher| !watcher.sender.is_closed());
         watchers.push(Watcher { prefix: prefix.to_owned(), sender });
+        self.opened.send_replace(());
         Subscription { revision: self.revision(), changes, cut: self.cut.subscribe() }
     }
 
@@ -196,10 +218,10 @@ impl State {
         self.watchers.remove(collection);
     }
 
-    /// Ends every watch at once, whatever is queued.
-    pub(crate) fn cut_watches(&mut self, broken: bool) {
+    /// Ends every watch at once, whatever is queued; it says something else before.
+    pub(crate) fn cut_watches(&mut self, says: LastWords, broken: bool) {
         self.watchers.clear();
-        self.cut.send_modify(|cut| *cut = Cut { times: cut.times + 1, broken });
+        self.cut.send_modify(|cut| *cut = Cut { times: cut.times + 1, says, broken });
     }
 
     pub(crate) fn watcher_count(&self) -> usize {
@@ -213,6 +235,20 @@ impl State {
         for collection in self.collections.values_mut() {
             collection.compact(now);
         }
+    }
+
+    /// Goes back to what there was at a revision, as a restored backup does, without a past; false if that is
+    /// not remembered. Nothing is told to the watches: whoever restores ends them.
+    pub(crate) fn restore(&mut self, revision: u64) -> bool {
+        let known = |collection: &Collection| collection.range_at("", "", revision).is_ok();
+        if revision > self.revision() || !self.collections.values().all(known) {
+            return false;
+        }
+        for collection in self.collections.values_mut() {
+            collection.restore(revision);
+        }
+        self.revision.send_replace(revision);
+        true
     }
 
     /// Forgets a collection whose resource is gone.

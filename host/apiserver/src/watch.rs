@@ -16,13 +16,14 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use crate::accept::Form;
+use crate::faults::LastWords;
 use crate::history::Change;
 use crate::object::{Stored, View};
 use crate::options::Options;
 use crate::resources::EVENTS;
 use crate::selectors::Selectors;
 use crate::status::ApiError;
-use crate::store::{Cut, Store, Subscription};
+use crate::store::{Store, Subscription};
 use crate::table;
 
 /// A watch as it was asked for.
@@ -59,13 +60,15 @@ struct Watch {
     revision: u64,
     /// Columns go with the first event of a Table watch.
     head: bool,
+    /// What it says last has been said.
+    has_spoken: bool,
     deadline: Instant,
     bookmark: Instant,
 }
 
 struct Live {
     subscription: Subscription,
-    cuts_before: Cut,
+    cuts_before: u64,
 }
 
 /// Opens a watch. Everything that can be refused has been before: from here on, errors are events.
@@ -84,6 +87,7 @@ pub(crate) fn open(
         waiting: None,
         revision: wanted,
         head: true,
+        has_spoken: false,
         deadline: now + timeout,
         bookmark: now,
         request,
@@ -142,7 +146,7 @@ impl Watch {
                 }
             }
         }
-        let cuts_before = *subscription.cut.borrow();
+        let cuts_before = subscription.cut.borrow().times;
         self.live = Some(Live { subscription, cuts_before });
     }
 
@@ -195,14 +199,32 @@ impl Watch {
         }
     }
 
-    /// Whether all watches have been cut since this one began, and how this one ends then.
-    fn is_cut(&self) -> Option<Option<io::Result<Bytes>>> {
+    /// Whether all watches have been cut since this one began, and what this one still has to say then.
+    fn is_cut(&mut self) -> Option<Option<io::Result<Bytes>>> {
         let live = self.live.as_ref()?;
-        let cut = *live.subscription.cut.borrow();
-        if cut == live.cuts_before {
+        let cut = live.subscription.cut.borrow().clone();
+        if cut.times == live.cuts_before {
             return None;
         }
+        if !std::mem::replace(&mut self.has_spoken, true)
+            && let Some(words) = self.last_words(cut.says)
+        {
+            return Some(Some(Ok(words)));
+        }
         Some(cut.broken.then(|| Err(io::Error::other("watch cut on request"))))
+    }
+
+    fn last_words(&mut self, says: LastWords) -> Option<Bytes> {
+        match says {
+            LastWords::Nothing => None,
+            LastWords::Bookmark if self.request.options.bookmarks && self.pending.is_empty() => {
+                self.catch_up();
+                Some(self.bookmark_event(false))
+            }
+            LastWords::Bookmark => None,
+            LastWords::Error(error) => Some(error_event(&error)),
+            LastWords::Text(text) => Some(Bytes::from(text)),
+        }
     }
 
     async fn wait(&mut self) -> Step {

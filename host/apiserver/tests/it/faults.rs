@@ -1,7 +1,11 @@
 //! Faults on demand, and the life of the server.
 
-use hark_apiserver::{Config, Failure, Server};
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use hark_apiserver::{ApiError, Config, Failure, LastWords, Server};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::client::{Next, start};
 
@@ -20,6 +24,94 @@ async fn watches_can_be_cut_cleanly_or_in_the_middle() {
     let mut again = t.watch(&path).await;
     t.config_map("a", json!({}), json!({}));
     assert!(again.brief().await.starts_with("ADDED a"), "later watches are well");
+    t.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn watches_can_be_given_last_words() {
+    let t = start().await;
+    let path = format!("{MAPS}?watch=true&resourceVersion={}", t.server.revision());
+    let told = format!("{path}&allowWatchBookmarks=true");
+    let faults = t.server.faults();
+
+    let (mut watch, mut deaf) = (t.watch(&told).await, t.watch(&path).await);
+    t.server
+        .create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}))
+        .expect("created");
+    faults.end_watches(LastWords::Bookmark, false);
+    assert_eq!(watch.brief().await, format!("BOOKMARK  {}", t.server.revision()));
+    assert_eq!(watch.next().await, Next::End);
+    assert_eq!(deaf.next().await, Next::End, "a bookmark is only for those who allow it");
+
+    let mut watch = t.watch(&path).await;
+    let expired = ApiError::Expired { message: "too old".into(), continue_token: None };
+    faults.end_watches(LastWords::Error(expired), false);
+    assert_eq!(watch.brief().await, "ERROR 410 \"too old\"");
+    assert_eq!(watch.next().await, Next::End);
+
+    let mut watch = t.watch(&path).await;
+    faults.end_watches(LastWords::Text("{\"type\":\"GIBBERISH\"}\n".into()), false);
+    assert_eq!(watch.brief().await, "GIBBERISH  ");
+    assert_eq!(watch.next().await, Next::End);
+    let stream = Failure::Stream("{\"type\":\"SAID\"}\n".into());
+    faults.fail_next(1, |r| r.is("watch", "configmaps"), stream);
+    let mut watch = t.watch(&path).await;
+    assert_eq!((watch.brief().await, watch.next().await), ("SAID  ".to_owned(), Next::End));
+    t.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn requests_can_be_held_until_they_are_released() {
+    let t = start().await;
+    let faults = t.server.faults().clone();
+    let asked = Arc::new(Notify::new());
+    let asking = Arc::clone(&asked);
+    faults.hold(move |r| {
+        let held = r.is("list", "configmaps");
+        if held {
+            asking.notify_one();
+        }
+        held
+    });
+    assert_eq!(t.get("/api/v1/namespaces/t/secrets").await.code, 200, "other requests are answered");
+    let mut held = Box::pin(t.get(MAPS));
+    tokio::select! {
+        answer = &mut held => panic!("answered with {}", answer.code),
+        () = asked.notified() => {}
+    }
+    t.config_map("meanwhile", json!({}), json!({}));
+    faults.release();
+    assert_eq!(held.await.names(), ["meanwhile"], "it is answered as of now");
+    t.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_backup_can_be_restored_and_has_no_past() {
+    let t = start().await;
+    let faults = t.server.faults();
+    t.config_map("kept", json!({}), json!({}));
+    let then = t.server.revision();
+    t.config_map("lost", json!({}), json!({}));
+    assert!(!faults.restore(then + 100), "the future is not known");
+    assert!(faults.restore(then));
+    assert_eq!((t.get(MAPS).await.names(), t.server.revision()), (vec!["kept".to_owned()], then));
+    let mut old = t.watch(&format!("{MAPS}?watch=true&resourceVersion={}", then - 1)).await;
+    assert!(old.brief().await.starts_with("ERROR 410"), "what was before is not remembered");
+    let mut watch = t.watch(&format!("{MAPS}?watch=true&resourceVersion={then}")).await;
+    t.config_map("new", json!({}), json!({}));
+    assert_eq!(watch.brief().await, format!("ADDED new {}", then + 1), "it counts on from there");
+    t.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn open_watches_can_be_waited_for() {
+    let t = start().await;
+    let faults = t.server.faults().clone();
+    let mut two = Box::pin(faults.watched(2));
+    let _first = t.watch(&format!("{MAPS}?watch=true&resourceVersion=0")).await;
+    assert!((&mut two).now_or_never().is_none());
+    let _second = t.watch(&format!("{MAPS}?watch=true&resourceVersion=0")).await;
+    two.await;
     t.server.shutdown().await;
 }
 
