@@ -1,14 +1,19 @@
 //! What a listener hands to a handler, and what it hears back.
 //!
 //! [`EventHandler`] is the seam between the informer and whatever handles events: the sandbox implements it
-//! with a Wasm instance, a Rust program with a closure or a struct. Invariant: one listener calls one handler,
-//! one delivery at a time.
+//! with a Wasm instance, a Rust program with a closure or a struct. Invariant: a handler is called with one
+//! delivery at a time. [`Threaded`] gives a handler that blocks a thread of its own.
+
+mod guard;
+mod threaded;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+pub(crate) use self::guard::{Call, guarded};
+pub use self::threaded::Threaded;
 use crate::object::{Object, ObjectKey};
 
 /// How the informer learned that an object is gone.
@@ -144,6 +149,7 @@ pub type HandleFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
 /// Something that handles events, one at a time.
 pub trait EventHandler: Send {
-    /// Handles one delivery. Dropping the future abandons the attempt.
+    /// Handles one delivery. Dropping the future abandons the attempt. A panic is the outcome
+    /// [`Outcome::Trap`]; the handler is called again afterwards, so it must be in order by then.
     fn handle<'a>(&'a mut self, delivery: &'a Delivery) -> HandleFuture<'a>;
 }
