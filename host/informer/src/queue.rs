@@ -15,24 +15,29 @@
 //! Merging happens once the queue is at its bound, while the key waits for a retry, and always in
 //! [`Merge::Latest`]. What a handler works on at the moment is never merged with.
 //!
+//! A queue has one or more lanes, one for each handler of the listener. A key has one lane, by its hash; a lane
+//! gives out one event at a time, so events of one key never overlap.
+//!
 //! Invariants: events of one key leave in the order in which they came, one at a time; the queue holds at most
 //! its bound plus two entries for each key (client-go's buffer grows without bound: a deviation, (D)).
 
+mod clear;
+mod entry;
+mod lane;
+mod merge;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use tokio::time::Instant;
 
-use crate::handler::{Delivery, Event};
-use crate::object::{Object, ObjectKey};
-
-/// Whose event it is: one registration of the listener with one informer, and the object.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct EntryKey {
-    pub(crate) registration: u64,
-    pub(crate) object: ObjectKey,
-}
+pub(crate) use self::clear::{Cleared, Keep};
+pub(crate) use self::entry::{Arrival, EntryKey, Taken};
+use self::entry::{Entry, KeyQueue, KeyState};
+use self::lane::Lane;
+use self::merge::{Merged, merge};
+use crate::handler::Event;
+use crate::object::Object;
 
 /// When waiting events of a key are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,87 +60,32 @@ pub(crate) enum Pushed {
     Vanished,
 }
 
-/// The event that a handler gets next, with its attempt number.
-#[derive(Debug, Clone)]
-pub(crate) struct Taken {
-    pub(crate) id: EntryKey,
-    pub(crate) sequence: u64,
-    pub(crate) attempt: u32,
-    pub(crate) breaks: u32,
-    pub(crate) failures: u32,
-    pub(crate) arrived: SystemTime,
-    pub(crate) event: Event,
-}
-
-impl Taken {
-    /// The handler's view of it, for subscription number `subscription`.
-    pub(crate) fn delivery(&self, subscription: u32) -> Delivery {
-        Delivery {
-            subscription,
-            sequence: self.sequence,
-            attempt: self.attempt,
-            arrived: self.arrived,
-            event: self.event.clone(),
-        }
-    }
-}
-
-struct Entry {
-    /// Place among all entries; kept when a later event is merged into it.
-    position: u64,
-    sequence: u64,
-    arrived: SystemTime,
-    event: Event,
-    /// A handler knows the object already, although this entry was not attempted: an add that an earlier version
-    /// of the handler was told of. Its delete must not vanish.
-    shown: bool,
-    /// Attempts made at this event; a later one that is merged into it starts afresh.
-    attempts: u32,
-    /// Attempts at this event that ended in a trap or time-out.
-    breaks: u32,
-    /// Attempts that failed since the object was last handled well: for the back-off, so kept by a merge.
-    failures: u32,
-}
-
-/// What the first entry of a key is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum KeyState {
-    /// It stands in `ready`.
-    Ready,
-    /// A handler has it. Its entry is the first one, and is left alone.
-    InFlight,
-    /// It stands in `waiting`, to be tried again.
-    Waiting { until: Instant },
-}
-
-struct KeyQueue {
-    state: KeyState,
-    /// Never empty.
-    entries: VecDeque<Entry>,
-}
-
 /// See the file's head.
 pub(crate) struct Queue {
     bound: usize,
     merge: Merge,
     keys: HashMap<EntryKey, KeyQueue>,
-    /// Keys whose first entry may be taken now, by its position.
-    ready: BTreeMap<u64, EntryKey>,
+    /// Never empty.
+    lanes: Vec<Lane>,
     /// Keys whose first entry waits for a retry, by the moment it is due, then its position.
     waiting: BTreeMap<(Instant, u64), EntryKey>,
+    /// Initial adds of each registration that have not been dealt with, if there are any.
+    initial: HashMap<u64, usize>,
     entries: usize,
     next: u64,
     merged: u64,
 }
 
 impl Queue {
+    /// An empty queue with one lane.
     pub(crate) fn new(bound: usize, merge: Merge) -> Self {
         Self {
             bound,
             merge,
             keys: HashMap::new(),
-            ready: BTreeMap::new(),
+            lanes: vec![Lane::default()],
             waiting: BTreeMap::new(),
+            initial: HashMap::new(),
             entries: 0,
             next: 1,
             merged: 0,
@@ -153,9 +103,9 @@ impl Queue {
         self.entries
     }
 
-    /// Keys that could be taken now.
-    pub(crate) fn ready(&self) -> usize {
-        self.ready.len()
+    /// Whether the queue is at its bound.
+    pub(crate) fn full(&self) -> bool {
+        self.entries >= self.bound
     }
 
     /// Keys that wait for a retry.
@@ -168,44 +118,39 @@ impl Queue {
         self.merged
     }
 
+    /// Initial adds of a registration that wait, are being handled, or are to be tried again.
+    pub(crate) fn initial_left(&self, registration: u64) -> usize {
+        self.initial.get(&registration).copied().unwrap_or_default()
+    }
+
     /// When the next retry is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)
     }
 
     /// Takes a new event in.
-    pub(crate) fn push(&mut self, id: EntryKey, event: Event, arrived: SystemTime) -> Pushed {
-        self.push_entry(id, event, arrived, false)
+    pub(crate) fn push(&mut self, id: EntryKey, event: Event, arrived: Arrival) -> Pushed {
+        let entry = self.entry(event, arrived);
+        self.push_entry(id, entry)
     }
 
     /// Takes an initial add in that the cursor has read; `shown` if an earlier handler knows the object.
-    pub(crate) fn push_initial(
-        &mut self,
-        id: EntryKey,
-        object: Arc<Object>,
-        arrived: SystemTime,
-        shown: bool,
-    ) {
-        self.push_entry(id, Event::Add { object, initial: true }, arrived, shown);
+    pub(crate) fn push_initial(&mut self, id: EntryKey, object: Arc<Object>, arrived: Arrival, shown: bool) {
+        let entry = self.entry(Event::Add { object, initial: true }, arrived);
+        *self.initial.entry(id.registration).or_default() += 1;
+        self.push_entry(id, Entry { shown, initial: true, ..entry });
     }
 
-    fn push_entry(&mut self, id: EntryKey, event: Event, arrived: SystemTime, shown: bool) -> Pushed {
-        let sequence = self.next;
+    fn entry(&mut self, event: Event, arrived: Arrival) -> Entry {
+        let position = self.next;
         self.next += 1;
-        let full = self.entries >= self.bound || self.merge == Merge::Latest;
-        let entry = Entry {
-            position: sequence,
-            sequence,
-            arrived,
-            event,
-            shown,
-            attempts: 0,
-            breaks: 0,
-            failures: 0,
-        };
+        Entry::new(position, event, arrived)
+    }
+
+    fn push_entry(&mut self, id: EntryKey, entry: Entry) -> Pushed {
+        let merging = self.full() || self.merge == Merge::Latest;
         let Some(key) = self.keys.get_mut(&id) else {
-            self.ready.insert(sequence, id.clone());
-            self.keys.insert(id, KeyQueue { state: KeyState::Ready, entries: VecDeque::from([entry]) });
+            self.stand_by(id, VecDeque::from([entry]));
             self.entries += 1;
             return Pushed::Queued;
         };
@@ -215,7 +160,7 @@ impl Queue {
         {
             return Pushed::Vanished;
         }
-        let merging = full || matches!(key.state, KeyState::Waiting { .. });
+        let merging = merging || matches!(key.state, KeyState::Waiting { .. });
         if !(merging && free) {
             key.entries.push_back(entry);
             self.entries += 1;
@@ -228,37 +173,46 @@ impl Queue {
     fn merge_into_last(&mut self, id: &EntryKey, entry: Entry) -> Pushed {
         let Some(key) = self.keys.get_mut(id) else { return Pushed::Vanished };
         let Some(last) = key.entries.back_mut() else { return Pushed::Vanished };
-        match merge(&last.event, last.attempts > 0 || last.shown, entry.event) {
+        match merge(&last.event, last.known(), &entry.event) {
             Merged::One(event) => {
-                last.shown |= last.attempts > 0;
-                (last.attempts, last.breaks) = (0, 0);
-                last.event = event;
-                last.sequence = entry.sequence;
-                last.arrived = entry.arrived;
+                let twice = last.initial && entry.initial;
+                last.absorb(event, &entry);
                 self.merged += 1;
+                if twice {
+                    self.initial_done(id.registration);
+                }
                 Pushed::Merged
             }
             Merged::Nothing => {
                 self.merged += 1;
-                let position = last.position;
-                key.entries.pop_back();
-                self.entries -= 1;
-                if key.entries.is_empty() {
-                    // It was the key's only entry, never attempted, so it stood in `ready`.
-                    self.ready.remove(&position);
-                    self.keys.remove(id);
-                }
+                self.drop_last(id);
                 Pushed::Vanished
             }
-            Merged::Two(event) => {
-                key.entries.push_back(Entry { event, ..entry });
+            Merged::Two => {
+                key.entries.push_back(entry);
                 self.entries += 1;
                 Pushed::Queued
             }
         }
     }
 
-    /// The next event to hand over at `now`: retries that are due take their old places again.
+    /// Forgets the last entry of `id`, an add that was never attempted.
+    fn drop_last(&mut self, id: &EntryKey) {
+        let Some(key) = self.keys.get_mut(id) else { return };
+        let Some(entry) = key.entries.pop_back() else { return };
+        self.entries -= 1;
+        if key.entries.is_empty() {
+            // It was the key's only entry, never attempted, so it was ready.
+            self.lanes[key.lane].ready.remove(&entry.position);
+            self.keys.remove(id);
+        }
+        if entry.initial {
+            self.initial_done(id.registration);
+        }
+    }
+
+    /// The next event to hand over at `now`, on a lane that is idle: retries that are due take their old places
+    /// again.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Taken> {
         while let Some(first) = self.waiting.first_entry()
             && first.key().0 <= now
@@ -266,139 +220,73 @@ impl Queue {
             let ((_, position), id) = first.remove_entry();
             if let Some(key) = self.keys.get_mut(&id) {
                 key.state = KeyState::Ready;
+                self.lanes[key.lane].ready.insert(position, id);
             }
-            self.ready.insert(position, id);
         }
-        let (_, id) = self.ready.pop_first()?;
+        let lane = self.next_lane()?;
+        let (_, id) = self.lanes[lane].ready.pop_first()?;
         let key = self.keys.get_mut(&id)?;
         key.state = KeyState::InFlight;
         let first = key.entries.front_mut()?;
         first.attempts += 1;
-        Some(Taken {
-            sequence: first.sequence,
-            attempt: first.attempts,
-            breaks: first.breaks,
-            failures: first.failures,
-            arrived: first.arrived,
-            event: first.event.clone(),
-            id,
-        })
+        self.lanes[lane].busy = Some(id.clone());
+        Some(first.taken(id, lane))
     }
 
     /// The event that was taken for `id` is done with: the key's next one may be taken.
     pub(crate) fn finish(&mut self, id: &EntryKey) {
-        let Some(key) = self.keys.get_mut(id) else { return };
-        if key.state != KeyState::InFlight {
-            return;
+        let Some(mut key) = self.in_flight(id) else { return };
+        if let Some(done) = key.entries.pop_front() {
+            self.entries -= 1;
+            if done.initial {
+                self.initial_done(id.registration);
+            }
         }
-        key.entries.pop_front();
-        self.entries -= 1;
-        match key.entries.front() {
-            Some(next) => {
-                key.state = KeyState::Ready;
-                self.ready.insert(next.position, id.clone());
-            }
-            None => {
-                self.keys.remove(id);
-            }
+        if !key.entries.is_empty() {
+            self.stand_by(id.clone(), key.entries);
         }
     }
 
     /// The event that was taken for `id` is to be tried again at `due`; `broke` if the handler trapped or
     /// timed out. What waits behind it is merged into it.
     pub(crate) fn retry(&mut self, id: &EntryKey, due: Instant, broke: bool) {
-        let Some(key) = self.keys.get_mut(id) else { return };
-        let Some(first) = key.entries.front_mut().filter(|_| key.state == KeyState::InFlight) else { return };
+        let Some(mut key) = self.in_flight(id) else { return };
+        let behind = key.entries.split_off(key.entries.len().min(1));
+        let Some(first) = key.entries.front_mut() else { return };
         first.breaks += u32::from(broke);
-        first.failures += 1;
-        key.state = KeyState::Waiting { until: due };
+        first.failures = first.failures.saturating_add(1);
         self.waiting.insert((due, first.position), id.clone());
-        let behind: Vec<Entry> = key.entries.drain(1..).collect();
+        key.state = KeyState::Waiting { until: due };
+        self.keys.insert(id.clone(), key);
         self.entries -= behind.len();
         for entry in behind {
             self.merge_into_last(id, entry);
         }
     }
 
-    /// Forgets every event of a registration but its deletes (none at all if `keep_deletes` is false), as a
-    /// replay or a removal does: gives how many were dropped, and the keys whose adds were never attempted.
-    /// Nothing may be in flight.
-    pub(crate) fn clear(&mut self, registration: u64, keep_deletes: bool) -> Cleared {
-        let ids: Vec<EntryKey> =
-            self.keys.keys().filter(|id| id.registration == registration).cloned().collect();
-        let mut cleared = Cleared::default();
-        for id in ids {
-            let Some(key) = self.keys.remove(&id) else { continue };
-            if let Some(first) = key.entries.front() {
-                self.ready.remove(&first.position);
-                if let KeyState::Waiting { until } = key.state {
-                    self.waiting.remove(&(until, first.position));
-                }
-            }
-            self.entries -= key.entries.len();
-            // Whether the incarnation that the entries have got to is one that no handler knows.
-            let mut unseen = false;
-            let mut kept: Option<Entry> = None;
-            for entry in key.entries {
-                let known = entry.attempts > 0 || entry.shown;
-                match entry.event {
-                    Event::Delete { .. } if keep_deletes && !unseen => {
-                        // Of two waiting deletes of one key, the later one says all to a handler that starts
-                        // afresh.
-                        let entry = Entry { attempts: 0, breaks: 0, failures: 0, ..entry };
-                        cleared.dropped += usize::from(kept.replace(entry).is_some());
-                    }
-                    Event::Delete { .. } => {
-                        unseen = false;
-                        cleared.dropped += 1;
-                    }
-                    Event::Add { .. } => {
-                        unseen = !known;
-                        cleared.dropped += 1;
-                    }
-                    Event::Update { .. } => cleared.dropped += 1,
-                }
-            }
-            if unseen {
-                cleared.unseen.push(id.object.clone());
-            }
-            if let Some(entry) = kept {
-                self.ready.insert(entry.position, id.clone());
-                self.keys.insert(id, KeyQueue { state: KeyState::Ready, entries: VecDeque::from([entry]) });
-                self.entries += 1;
-            }
-        }
-        cleared
+    /// Takes the key whose event was taken out of the queue, and frees its lane.
+    fn in_flight(&mut self, id: &EntryKey) -> Option<KeyQueue> {
+        let lane = self.keys.get(id).filter(|key| key.state == KeyState::InFlight)?.lane;
+        self.lanes[lane].busy = None;
+        self.keys.remove(id)
     }
-}
 
-/// What [`Queue::clear`] did.
-#[derive(Debug, Default)]
-pub(crate) struct Cleared {
-    /// Events dropped.
-    pub(crate) dropped: usize,
-    /// Objects whose add was waiting and never attempted: no handler knows them.
-    pub(crate) unseen: Vec<ObjectKey>,
-}
+    /// Puts a key in, with these entries (at least one), the first of which may be taken.
+    fn stand_by(&mut self, id: EntryKey, entries: VecDeque<Entry>) {
+        let Some(first) = entries.front() else { return };
+        let lane = self.lane_of(&id);
+        self.lanes[lane].ready.insert(first.position, id.clone());
+        self.keys.insert(id, KeyQueue { state: KeyState::Ready, lane, entries });
+    }
 
-enum Merged {
-    One(Event),
-    Nothing,
-    Two(Event),
-}
-
-/// The algebra of the file's head: `last` waits (known to a handler or not), `next` comes.
-fn merge(last: &Event, known: bool, next: Event) -> Merged {
-    match (last, next) {
-        (Event::Add { initial, .. }, Event::Update { new, .. }) => {
-            Merged::One(Event::Add { object: new, initial: *initial })
+    /// An initial add of the registration needs no handling any more.
+    fn initial_done(&mut self, registration: u64) {
+        if let Some(left) = self.initial.get_mut(&registration) {
+            *left -= 1;
+            if *left == 0 {
+                self.initial.remove(&registration);
+            }
         }
-        (Event::Update { old, .. }, Event::Update { new, .. }) => {
-            Merged::One(Event::Update { old: old.clone(), new, resync: false })
-        }
-        (Event::Add { .. }, Event::Delete { .. }) if !known => Merged::Nothing,
-        (Event::Add { .. } | Event::Update { .. }, next @ Event::Delete { .. }) => Merged::One(next),
-        (_, next) => Merged::Two(next),
     }
 }
 

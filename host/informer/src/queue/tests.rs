@@ -32,6 +32,10 @@ fn resync(key: &str, version: u32) -> Event {
     Event::Update { old: object.clone(), new: object, resync: true }
 }
 
+fn arrival() -> Arrival {
+    Arrival { wall: SystemTime::UNIX_EPOCH, clock: Instant::now() }
+}
+
 fn queue(events: Vec<Event>, merge: Merge) -> Queue {
     let mut queue = Queue::new(100, merge);
     push(&mut queue, events);
@@ -41,7 +45,7 @@ fn queue(events: Vec<Event>, merge: Merge) -> Queue {
 fn push(queue: &mut Queue, events: Vec<Event>) {
     for event in events {
         let id = EntryKey { registration: 0, object: event.key().clone() };
-        queue.push(id, event, SystemTime::UNIX_EPOCH);
+        queue.push(id, event, arrival());
     }
 }
 
@@ -169,7 +173,7 @@ fn clearing_keeps_deletes_of_what_was_shown_and_names_what_was_not() {
             add("n/old", 8),
         ],
     );
-    let cleared = queue.clear(0, true);
+    let cleared = queue.clear(0, Keep::Deletes);
     let unseen: Vec<String> = cleared.unseen.iter().map(ToString::to_string).collect();
     let unseen: std::collections::BTreeSet<&str> = unseen.iter().map(String::as_str).collect();
     assert_eq!(unseen, ["n/new", "n/old"].into(), "the present n/old is not the one that was shown");
@@ -186,7 +190,7 @@ fn clearing_keeps_deletes_of_what_was_shown_and_names_what_was_not() {
 fn clearing_one_registration_leaves_the_others() {
     let mut queue = queue(vec![add(KEY, 1), delete("n/b", 2)], Merge::All);
     let other = EntryKey { registration: 7, object: id(KEY).object };
-    queue.push(other, add(KEY, 9), SystemTime::UNIX_EPOCH);
-    assert_eq!(queue.clear(0, false).dropped, 2);
+    queue.push(other, add(KEY, 9), arrival());
+    assert_eq!(queue.clear(0, Keep::Nothing).dropped, 2);
     assert_eq!(drain(&mut queue), ["add n/a 9"]);
 }
