@@ -37,7 +37,7 @@
 //! let listener = Listener::new(ListenerConfig::default(), Arc::new(|delivery, _| {
 //!     eprintln!("given up: {}", delivery.event.key());
 //! }));
-//! listener.run(Box::new(Print), vec![maps]).await;
+//! listener.run(vec![Box::new(Print)], vec![maps]).await;
 //! # Ok(())
 //! # }
 //! ```

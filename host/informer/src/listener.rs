@@ -1,36 +1,52 @@
 //! One plugin's side of the informer: its registrations, its queue, and the loop that hands events over.
 //!
-//! A listener joins one or more informers, keeps one [queue](crate::queue) for all of them, and calls one
-//! [`EventHandler`], one delivery at a time. It decides when events may flow at all (the gate), reads initial
-//! adds from the cache as it gets to them (the cursor), repeats what failed, and replaces its handler between
-//! two deliveries.
+//! A listener joins one or more informers, keeps one [queue](crate::queue) for all of them, and calls its
+//! [`EventHandler`]s: one, or several for as many lanes. It decides when events may flow at all (the gate), reads
+//! initial adds from the cache as it gets to them (the cursor), repeats what failed, and replaces its handlers
+//! between two deliveries.
+//!
+//! With n handlers it has n lanes (delivery contract 3). A key always goes to the same lane, so its events never
+//! overlap; the other lanes go on while one is slow. The lanes share the task that runs the listener: a handler
+//! that blocks its thread belongs into a [`Threaded`](crate::handler::Threaded).
 //!
 //! Invariants: no event is delivered before the first list of every healthy registration is in the cache
 //! (delivery contract 3); an object reaches the handler either by the cursor or as an event, never by both
-//! (contract 4); a slow, failing or stuck handler holds nobody else back, since offering never blocks.
+//! (contract 4); a slow, failing, panicking or stuck handler holds nobody else back, since offering never blocks.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `state` | what the lock guards, and what the loop does next |
+//! | `lanes` | the handlers, and the calls under way |
+//! | `registrations` | joining, keeping, leaving; swaps and removal |
+//! | `sink` | what informers tell |
+//! | `cursor` | initial adds from the cache |
+//! | `outcome` | what becomes of an attempt |
+//! | `sync` | when all initial adds have been handled |
+//! | `metrics` | numbers |
+//! | `reader` | the cache as handlers see it |
 
 mod config;
+mod cursor;
+mod lanes;
+mod metrics;
+mod outcome;
+mod reader;
+mod registrations;
+mod sink;
+mod state;
+mod sync;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::sync::Arc;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-pub use self::config::{
-    DeadLetterFn, Ended, ListenerConfig, ListenerStats, OnSwap, Subscription, SwapReport,
-};
-use crate::cache::{CacheProblem, CacheReader};
-use crate::handler::{Delivery, Event, EventHandler, Outcome};
-use crate::object::{Object, ObjectKey};
-use crate::processor::Sink;
-use crate::queue::{Cleared, EntryKey, Queue, Taken};
-use crate::replay::{Phase, Replay};
-use crate::shared_informer::SharedInformer;
-
-/// Objects that the cursor takes from the cache at a time.
-const CURSOR_BATCH: usize = 64;
+pub use self::config::{DeadLetterFn, Ended, ListenerConfig, OnSwap, Removed, Subscription, SwapReport};
+use self::lanes::Lanes;
+pub use self::metrics::{Histogram, ListenerStats, Outcomes};
+use self::state::{Life, Shared, Step, Swap};
+use crate::cache::CacheReader;
+use crate::handler::{Call, EventHandler};
 
 /// See the file's head. A handle; cheap to clone.
 #[derive(Clone)]
@@ -38,121 +54,81 @@ pub struct Listener {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    dead_letter: DeadLetterFn,
-    state: Mutex<State>,
-    /// Wakes the one loop of `run`.
-    wake: Notify,
-}
-
-struct State {
-    config: ListenerConfig,
-    queue: Queue,
-    registrations: BTreeMap<u64, Registered>,
-    next_registration: u64,
-    open: bool,
-    ending: Ending,
-    swap: Option<Swap>,
-    dead: u64,
-    /// Deliveries since the cursor last read on: live events must not starve it.
-    since_cursor: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Running,
-    Draining,
-    Closed,
-}
-
-struct Registered {
-    name: String,
-    number: u32,
-    informer: Arc<SharedInformer>,
-    phase: Phase,
-    excused: bool,
-}
-
-struct Swap {
-    handler: Box<dyn EventHandler>,
-    subscriptions: Vec<Subscription>,
-    on_swap: OnSwap,
-    report: oneshot::Sender<SwapReport>,
-}
-
-/// What the loop does next.
-enum Step {
-    Swap(Swap),
-    Read(u64),
-    Deliver(Box<Taken>, u32),
-    Wait(Option<Instant>),
-    End(Ended),
-}
+/// Waiting for a call that the waiting is part of would never end. What was asked for has been done, but for the
+/// waiting: client-go deadlocks here (R-EH-6, a deviation).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("asked from inside a call of the handler, which cannot be waited for")]
+pub struct InsideHandler;
 
 impl Listener {
     /// A listener that has joined nothing yet. `dead_letter` is told of every event that is given up.
     pub fn new(config: ListenerConfig, dead_letter: DeadLetterFn) -> Self {
-        let state = State {
-            queue: Queue::new(config.bound, config.merge),
-            config,
-            registrations: BTreeMap::new(),
-            next_registration: 0,
-            open: false,
-            ending: Ending::Running,
-            swap: None,
-            dead: 0,
-            since_cursor: 0,
-        };
-        Self { shared: Arc::new(Shared { dead_letter, state: Mutex::new(state), wake: Notify::new() }) }
+        Self { shared: Arc::new(Shared::new(config, dead_letter)) }
     }
 
-    /// Joins the informers and hands events to `handler` until [`Listener::close`] or [`Listener::drain`].
-    /// Call it once. The handler is called, replaced and dropped inside this future, nowhere else.
-    pub async fn run(&self, mut handler: Box<dyn EventHandler>, subscriptions: Vec<Subscription>) -> Ended {
-        let _over = Over(&self.shared);
-        self.resubscribe(subscriptions, OnSwap::Continue);
-        let ended = loop {
+    /// Joins the informers and hands events to `handlers`, one lane each, until [`Listener::close`] or
+    /// [`Listener::drain`]. Without handlers nothing can be delivered, and it ends at once; so it does if it runs
+    /// already or was closed before (R-SI-1). The handlers are called, replaced and dropped inside this future,
+    /// nowhere else. If the future is dropped, the listener is closed, and the calls under way are abandoned.
+    pub async fn run(&self, handlers: Vec<Box<dyn EventHandler>>, subscriptions: Vec<Subscription>) -> Ended {
+        if !self.shared.begin(handlers.len()) {
+            return Ended::Closed { abandoned: 0 };
+        }
+        let over = Over(&self.shared);
+        self.shared.resubscribe(subscriptions, OnSwap::Continue);
+        let ended = self.work(Lanes::new(handlers)).await;
+        drop(over);
+        ended
+    }
+
+    async fn work(&self, mut lanes: Lanes) -> Ended {
+        let call = self.call();
+        loop {
             let wake = self.shared.wake.notified();
             match self.shared.step(Instant::now()) {
                 Step::Swap(swap) => {
-                    handler = swap.handler;
-                    let report = self.resubscribe(swap.subscriptions, swap.on_swap);
+                    self.shared.lock().queue.set_lanes(swap.handlers.len());
+                    lanes = Lanes::new(swap.handlers);
+                    let report = self.shared.resubscribe(swap.subscriptions, swap.on_swap);
                     // The one who asked may have stopped waiting; the swap stands all the same.
                     let _ = swap.report.send(report);
                 }
                 Step::Read(registration) => self.shared.read_on(registration),
-                Step::Deliver(taken, number) => {
-                    let delivery = taken.delivery(number);
-                    let outcome = handler.handle(&delivery).await;
-                    self.shared.complete(&taken, &delivery, &outcome);
-                }
-                Step::Wait(Some(due)) => {
-                    tokio::select! { () = wake => {}, () = tokio::time::sleep_until(due) => {} }
-                }
-                Step::Wait(None) => wake.await,
-                Step::End(ended) => break ended,
+                Step::Deliver(taken, number) => lanes.begin(*taken, number, call),
+                Step::Wait(due) => tokio::select! {
+                    biased;
+                    done = lanes.next() => {
+                        self.shared.complete(&done);
+                        // Handlers that never wait must not keep the thread from other tasks.
+                        tokio::task::consume_budget().await;
+                    }
+                    () = wake => {}
+                    () = until(due) => {}
+                },
+                Step::End(ended) => return ended,
             }
-        };
-        self.resubscribe(Vec::new(), OnSwap::Continue);
-        ended
+        }
     }
 
-    /// Replaces the handler between two deliveries, and the subscriptions with it: those with the same name
-    /// and informer are kept. None if the listener ended, or another swap overtook this one.
+    /// Replaces the handlers between two deliveries, once no lane has one, and the subscriptions with them: those
+    /// with the same name and informer are kept. The number of handlers may differ. None if there are no
+    /// handlers, the listener ended, or another swap overtook this one.
     pub async fn swap(
         &self,
-        handler: Box<dyn EventHandler>,
+        handlers: Vec<Box<dyn EventHandler>>,
         subscriptions: Vec<Subscription>,
         on_swap: OnSwap,
     ) -> Option<SwapReport> {
         let (report, answer) = oneshot::channel();
-        {
+        let overtaken = {
             let mut state = self.shared.lock();
-            if state.ending != Ending::Running {
+            if handlers.is_empty() || !matches!(state.life, Life::New | Life::Running) {
                 return None;
             }
-            state.swap = Some(Swap { handler, subscriptions, on_swap, report });
-        }
+            state.swap.replace(Swap { handlers, subscriptions, on_swap, report })
+        };
+        // It holds informers, whose end must not come under a lock.
+        drop(overtaken);
         self.shared.wake.notify_one();
         answer.await.ok()
     }
@@ -165,23 +141,81 @@ impl Listener {
     }
 
     /// Ends [`Listener::run`] once everything queued has been handled; nothing new is read from the cache,
-    /// and events that wait for a retry are abandoned.
+    /// and events that wait for a retry are abandoned. Without waiting; again or after the end it does nothing.
     pub fn drain(&self) {
-        self.end(Ending::Draining);
+        self.shared.end(Life::Draining);
     }
 
-    /// Ends [`Listener::run`] after the delivery under way.
+    /// Ends [`Listener::run`] after the deliveries under way, without waiting for them: what is queued is dropped,
+    /// and counted in [`Ended`] (R-EH-5, R-PL-7). Again or after the end it does nothing; before `run` it keeps
+    /// that from starting.
     pub fn close(&self) {
-        self.end(Ending::Closed);
+        self.shared.end(Life::Closing);
     }
 
-    fn end(&self, ending: Ending) {
-        let mut state = self.shared.lock();
-        if state.ending != Ending::Closed {
-            state.ending = ending;
-        }
-        drop(state);
-        self.shared.wake.notify_one();
+    /// As [`Listener::close`], and waits until the deliveries under way and `run` itself are over: afterwards no
+    /// handler is called any more (R-EH-6). Returns at once if `run` was never called.
+    ///
+    /// # Errors
+    /// [`InsideHandler`] if a handler of this listener asks: the listener closes, but cannot be waited for. A
+    /// handler that lets another task ask, and waits for that task, waits for ever.
+    pub async fn close_and_wait(&self) -> Result<(), InsideHandler> {
+        self.close();
+        self.outside_of_handlers()?;
+        self.shared.wait_until(|state| (state.life == Life::Ended).then_some(())).await;
+        Ok(())
+    }
+
+    /// Leaves the informers of a subscription, without waiting for a delivery of it that is under way: what is
+    /// queued of it is dropped. One that is unknown, or gone already, is no error (R-EH-5).
+    pub fn remove(&self, subscription: &str) -> Removed {
+        self.shared.unsubscribe(subscription).0
+    }
+
+    /// As [`Listener::remove`], and waits until no delivery of the subscription is under way (R-EH-6).
+    ///
+    /// # Errors
+    /// [`InsideHandler`] if a handler of this listener asks: the subscription is gone, but its delivery may be the
+    /// very one that asks.
+    pub async fn remove_and_wait(&self, subscription: &str) -> Result<Removed, InsideHandler> {
+        let (removed, registrations) = self.shared.unsubscribe(subscription);
+        self.outside_of_handlers()?;
+        let handled = |id: &u64, state: &state::State| !state.queue.handing_over_of(*id);
+        self.shared.wait_until(|state| registrations.iter().all(|id| handled(id, state)).then_some(())).await;
+        Ok(removed)
+    }
+
+    /// Whether every initial add of every healthy subscription has been handled: done, given up, or gone again
+    /// before its turn (R-EH-7, R-PL-5). A subscription whose resource is forbidden or absent does not count
+    /// until it is neither. False before `run` and after its end.
+    ///
+    /// A swap with [`OnSwap::Replay`] begins anew, as the new handler is to be told of everything.
+    pub fn has_synced(&self) -> bool {
+        self.shared.lock().synced() == Some(true)
+    }
+
+    /// Waits for [`Listener::has_synced`]: false if the listener ends before (R-EH-8: nobody waits for ever).
+    pub async fn synced(&self) -> bool {
+        self.shared
+            .wait_until(|state| state.synced().filter(|synced| *synced || state.life == Life::Ended))
+            .await
+    }
+
+    /// Whether every initial add of one subscription has been handled. Its own trouble does count: it is false for
+    /// as long as its resource is forbidden or absent. False if there is no subscription of this name.
+    pub fn subscription_has_synced(&self, name: &str) -> bool {
+        self.shared.lock().subscription_synced(name) == Some(true)
+    }
+
+    /// Waits for [`Listener::subscription_has_synced`]: false if the listener ends or the subscription is removed
+    /// before, or is none of a listener that runs.
+    pub async fn subscription_synced(&self, name: &str) -> bool {
+        let settled = |state: &state::State| match state.subscription_synced(name) {
+            None if state.life == Life::New => None,
+            Some(false) => None,
+            settled => Some(settled == Some(true)),
+        };
+        self.shared.wait_until(settled).await
     }
 
     /// The cache as this listener's handler may read it.
@@ -191,285 +225,34 @@ impl Listener {
 
     /// Numbers of this moment.
     pub fn stats(&self) -> ListenerStats {
-        let state = self.shared.lock();
-        ListenerStats {
-            pending: state.queue.len(),
-            retrying: state.queue.retrying(),
-            merged: state.queue.merged(),
-            dead: state.dead,
-            open: state.open,
-        }
+        self.shared.lock().stats()
     }
 
-    /// Makes the registrations those of `subscriptions`. Runs between two deliveries.
-    fn resubscribe(&self, subscriptions: Vec<Subscription>, on_swap: OnSwap) -> SwapReport {
-        let sink: Arc<dyn Sink> = self.shared.clone();
-        let mut report = SwapReport::default();
-        let mut old = self.shared.registered();
-        for subscription in subscriptions {
-            let same = |(_, name, informer): &(u64, String, Arc<SharedInformer>)| {
-                *name == subscription.name && Arc::ptr_eq(informer, &subscription.informer)
-            };
-            let informer = subscription.informer.clone();
-            let resync = subscription.resync;
-            if let Some(place) = old.iter().position(same) {
-                let (id, ..) = old.swap_remove(place);
-                report.kept += 1;
-                informer.core().with(|processor, _| {
-                    processor.set_resync(&sink, id, resync);
-                    self.shared.keep(id, subscription.number, on_swap, processor.synced());
-                });
-            } else {
-                report.added += 1;
-                let id = self.shared.insert(subscription);
-                informer.core().with(|processor, _| processor.register(&sink, id, resync));
-            }
-            informer.wake_resync();
-        }
-        for (id, _, informer) in old {
-            report.removed += 1;
-            informer.core().with(|processor, _| processor.unregister(&sink, id));
-            // The informer may stop here, when its last user is gone: outside every lock.
-            let (dropped, registered) = self.shared.remove(id);
-            report.dropped += dropped;
-            drop(registered);
-        }
-        self.shared.lock().reconsider_gate(true);
-        report
+    /// How calls of this listener's handlers are marked.
+    fn call(&self) -> Call {
+        Call { listener: Arc::as_ptr(&self.shared).addr() }
+    }
+
+    fn outside_of_handlers(&self) -> Result<(), InsideHandler> {
+        if Call::current() == Some(self.call()) { Err(InsideHandler) } else { Ok(()) }
     }
 }
 
-/// The loop of `run` is over, in whatever way: nobody is left to answer a swap.
-struct Over<'a>(&'a Shared);
+/// Waits for a moment, or for ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The loop of `run` is over, in whatever way: it leaves its informers, and nobody waits for it any more.
+struct Over<'a>(&'a Arc<Shared>);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.ending = Ending::Closed;
-        let swap = state.swap.take();
-        drop(state);
-        // It holds informers, whose end must not come under a lock.
-        drop(swap);
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // See Indexer: going on after a panic elsewhere beats stopping for good.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn registered(&self) -> Vec<(u64, String, Arc<SharedInformer>)> {
-        let state = self.lock();
-        let registered = state.registrations.iter();
-        registered.map(|(id, one)| (*id, one.name.clone(), one.informer.clone())).collect()
-    }
-
-    fn insert(&self, subscription: Subscription) -> u64 {
-        let mut state = self.lock();
-        let id = state.next_registration;
-        state.next_registration += 1;
-        let Subscription { name, number, informer, .. } = subscription;
-        let registered = Registered { name, number, informer, phase: Phase::Waiting, excused: false };
-        state.registrations.insert(id, registered);
-        id
-    }
-
-    /// A registration goes on under a new handler. Called under its informer's lock.
-    fn keep(&self, id: u64, number: u32, on_swap: OnSwap, synced: bool) {
-        let mut state = self.lock();
-        let State { queue, registrations, .. } = &mut *state;
-        let Some(registered) = registrations.get_mut(&id) else { return };
-        registered.number = number;
-        if on_swap == OnSwap::Continue || !synced {
-            return;
-        }
-        let Cleared { unseen, .. } = queue.clear(id, true);
-        registered.phase = Phase::Replaying(registered.phase.restart(unseen));
-    }
-
-    fn remove(&self, id: u64) -> (usize, Option<Registered>) {
-        let mut state = self.lock();
-        let registered = state.registrations.remove(&id);
-        (state.queue.clear(id, false).dropped, registered)
-    }
-
-    /// What to do now.
-    fn step(&self, now: Instant) -> Step {
-        let mut state = self.lock();
-        if state.ending == Ending::Closed {
-            return Step::End(Ended::Closed { abandoned: state.queue.len() });
-        }
-        if let Some(swap) = state.swap.take() {
-            return Step::Swap(swap);
-        }
-        if state.open {
-            if state.ending == Ending::Running
-                && (state.queue.ready() < CURSOR_BATCH / 2 || state.since_cursor >= CURSOR_BATCH)
-                && let Some(id) = state.reading()
-            {
-                state.since_cursor = 0;
-                return Step::Read(id);
-            }
-            if let Some(taken) = state.queue.take(now) {
-                state.since_cursor += 1;
-                let number = state.registrations.get(&taken.id.registration).map(|one| one.number);
-                // Entries of a removed registration are removed with it, so there is always a number.
-                return Step::Deliver(Box::new(taken), number.unwrap_or_default());
-            }
-        }
-        if state.ending == Ending::Draining {
-            return Step::End(Ended::Drained { abandoned: state.queue.len() });
-        }
-        Step::Wait(state.queue.next_due())
-    }
-
-    /// Reads the next objects of the cache into the queue, as initial adds.
-    fn read_on(&self, id: u64) {
-        let Some(informer) = self.lock().registrations.get(&id).map(|one| one.informer.clone()) else {
-            return;
-        };
-        informer.core().with(|_, indexer| {
-            let mut state = self.lock();
-            let State { queue, registrations, .. } = &mut *state;
-            let Some(registered) = registrations.get_mut(&id) else { return };
-            let Phase::Replaying(replay) = &mut registered.phase else { return };
-            let objects = indexer.range("", replay.after(), CURSOR_BATCH);
-            let last = objects.len() < CURSOR_BATCH;
-            for object in objects {
-                if let Some(shown) = replay.pass(object.key()) {
-                    let entry = EntryKey { registration: id, object: object.key().clone() };
-                    queue.push_initial(entry, object, SystemTime::now(), shown);
-                }
-            }
-            if last {
-                registered.phase = Phase::Live;
-            }
-        });
-    }
-
-    /// Settles what became of an attempt (delivery contract 9).
-    fn complete(&self, taken: &Taken, delivery: &Delivery, outcome: &Outcome) {
-        let broke = matches!(outcome, Outcome::Trap(_) | Outcome::Timeout(_));
-        let mut state = self.lock();
-        let dead = broke && taken.breaks + 1 >= state.config.max_attempts;
-        match outcome {
-            Outcome::Ok | Outcome::Permanent(_) => state.queue.finish(&taken.id),
-            _ if dead => {
-                state.dead += 1;
-                state.queue.finish(&taken.id);
-            }
-            Outcome::Retry { after, .. } => {
-                let wait = after.unwrap_or_else(|| state.config.backoff(taken.failures));
-                state.queue.retry(&taken.id, Instant::now() + wait, false);
-            }
-            Outcome::Trap(_) | Outcome::Timeout(_) => {
-                let wait = state.config.backoff(taken.failures);
-                state.queue.retry(&taken.id, Instant::now() + wait, true);
-            }
-        }
-        drop(state);
-        if dead {
-            (self.dead_letter)(delivery, outcome);
-        }
-    }
-}
-
-impl State {
-    /// A registration whose cursor is under way.
-    fn reading(&self) -> Option<u64> {
-        let mut registrations = self.registrations.iter();
-        registrations.find(|(_, one)| matches!(one.phase, Phase::Replaying(_))).map(|(id, _)| *id)
-    }
-
-    /// Opens the gate if no healthy registration waits for its first list. An open one closes only for new
-    /// registrations (`fresh`).
-    fn reconsider_gate(&mut self, fresh: bool) {
-        let ready = |one: &Registered| one.excused || !matches!(one.phase, Phase::Waiting);
-        if fresh || !self.open {
-            self.open = self.registrations.values().all(ready);
-        }
-    }
-}
-
-impl Sink for Shared {
-    fn offer(&self, registration: u64, event: Event) {
-        let mut state = self.lock();
-        let State { queue, registrations, .. } = &mut *state;
-        let Some(registered) = registrations.get_mut(&registration) else { return };
-        let takes = match &mut registered.phase {
-            Phase::Waiting => false,
-            Phase::Replaying(replay) => replay.takes(&event),
-            Phase::Live => true,
-        };
-        if takes {
-            let entry = EntryKey { registration, object: event.key().clone() };
-            queue.push(entry, event, SystemTime::now());
-            drop(state);
-            self.wake.notify_one();
-        }
-    }
-
-    fn synced(&self, registration: u64) {
-        let mut state = self.lock();
-        if let Some(registered) = state.registrations.get_mut(&registration)
-            && matches!(registered.phase, Phase::Waiting)
-        {
-            registered.phase = Phase::Replaying(Replay::default());
-        }
-        state.reconsider_gate(false);
-        drop(state);
-        self.wake.notify_one();
-    }
-
-    fn excused(&self, registration: u64, excused: bool) {
-        let mut state = self.lock();
-        if let Some(registered) = state.registrations.get_mut(&registration) {
-            registered.excused = excused;
-        }
-        state.reconsider_gate(false);
-        drop(state);
-        self.wake.notify_one();
-    }
-}
-
-impl CacheReader for Shared {
-    fn get(&self, subscription: u32, key: &ObjectKey) -> Result<Option<Arc<Object>>, CacheProblem> {
-        let informers = self.informers(subscription)?;
-        Ok(informers.iter().find_map(|informer| informer.core().indexer.get(key)))
-    }
-
-    fn list(
-        &self,
-        subscription: u32,
-        namespace: &str,
-        after: Option<&ObjectKey>,
-        limit: usize,
-    ) -> Result<Vec<Arc<Object>>, CacheProblem> {
-        let informers = self.informers(subscription)?;
-        let ranges = informers.iter().map(|informer| informer.core().indexer.range(namespace, after, limit));
-        let mut objects: Vec<Arc<Object>> = ranges.flatten().collect();
-        objects.sort_by(|a, b| a.key().cmp(b.key()));
-        objects.truncate(limit);
-        Ok(objects)
-    }
-}
-
-impl Shared {
-    /// The informers of one subscription, all of them synced.
-    fn informers(&self, number: u32) -> Result<Vec<Arc<SharedInformer>>, CacheProblem> {
-        let state = self.lock();
-        let mut informers = Vec::new();
-        for registered in state.registrations.values().filter(|one| one.number == number) {
-            if matches!(registered.phase, Phase::Waiting) {
-                return Err(CacheProblem::NotSynced);
-            }
-            informers.push(registered.informer.clone());
-        }
-        if informers.is_empty() {
-            return Err(CacheProblem::UnknownSubscription);
-        }
-        Ok(informers)
+        self.0.resubscribe(Vec::new(), OnSwap::Continue);
+        self.0.over();
     }
 }
 

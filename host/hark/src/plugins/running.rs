@@ -110,7 +110,7 @@ impl Running {
         let (sender, ended) = oneshot::channel();
         let (runs, died) = (listener.clone(), Died { plugin: name.to_owned(), events });
         std::thread::Builder::new().name(format!("plugin:{name}")).spawn(move || {
-            let end = runtime.block_on(runs.run(handler, start.subscriptions));
+            let end = runtime.block_on(runs.run(vec![handler], start.subscriptions));
             died.disarm();
             // Nobody waits for the end of a plugin that was removed.
             let _ = sender.send(end);
@@ -127,7 +127,7 @@ impl Running {
         self.listener.configure(listener_config(config));
         let (listener, on_swap) = (self.listener.clone(), config.on_reload);
         let handler = (start.make_handler)(&listener);
-        async move { listener.swap(handler, start.subscriptions, on_swap).await }
+        async move { listener.swap(vec![handler], start.subscriptions, on_swap).await }
     }
 
     /// Ends the plugin after the event under way.
@@ -179,7 +179,7 @@ fn dead_letter(name: &str, output: Arc<Output>) -> hark_informer::listener::Dead
     Arc::new(move |delivery: &Delivery, outcome| {
         let (op, key, attempts) = (delivery.event.op(), delivery.event.key(), delivery.attempt);
         let why = outcome.message().unwrap_or_default();
-        let message = format!("{op} {key} is given up after {attempts} attempts: {why}");
+        let message = format!("{op} {key} is given up (attempt {attempts} at this state): {why}");
         output.news(&name, LogLevel::Error, &message);
     })
 }

@@ -1,4 +1,4 @@
-//! What a listener is told, and what it reports: configuration, subscriptions, swaps, numbers.
+//! What a listener is told, and what it reports: configuration, subscriptions, swaps, removals.
 //!
 //! Used by whoever runs a listener; re-exported by [`crate::listener`]. No behaviour but the back-off's formula.
 
@@ -16,7 +16,8 @@ pub struct ListenerConfig {
     pub bound: usize,
     /// When waiting events of one object are merged.
     pub merge: Merge,
-    /// Attempts at an event whose handler traps or overruns its deadline, before it is given up.
+    /// Traps and time-outs of the handler at an object's event before it is given up, counted since the object was
+    /// last handled well: a state that is merged in has at least one attempt of its own, a delete all of them.
     pub max_attempts: u32,
     /// Wait after the first failed attempt at an event; doubled by each further one.
     pub first_backoff: Duration,
@@ -37,8 +38,8 @@ impl Default for ListenerConfig {
 }
 
 impl ListenerConfig {
-    /// The wait after an attempt that failed, as `failures` before it did: doubled each time, up to the longest, plus up to a tenth so that many
-    /// objects that failed together do not come back together.
+    /// The wait after an attempt that failed, as `failures` before it did: doubled each time, up to the longest,
+    /// plus up to a tenth so that many objects that failed together do not come back together.
     pub(super) fn backoff(&self, failures: u32) -> Duration {
         let doubled = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
         let wait = self.first_backoff.saturating_mul(doubled).min(self.max_backoff);
@@ -83,6 +84,15 @@ pub struct SwapReport {
     pub dropped: usize,
 }
 
+/// What a removal did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Removed {
+    /// Informers that were left.
+    pub registrations: usize,
+    /// Waiting events that were dropped (R-PL-7).
+    pub dropped: usize,
+}
+
 /// How the loop of [`run`](super::Listener::run) ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
@@ -96,21 +106,6 @@ pub enum Ended {
         /// Events that were waiting.
         abandoned: usize,
     },
-}
-
-/// Numbers about a listener, read at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ListenerStats {
-    /// Events waiting or being handled.
-    pub pending: usize,
-    /// Objects whose next event waits for a retry.
-    pub retrying: usize,
-    /// Events merged so far.
-    pub merged: u64,
-    /// Events given up after `max_attempts` traps or time-outs.
-    pub dead: u64,
-    /// Whether events may flow: every healthy registration has its first list.
-    pub open: bool,
 }
 
 /// Told of events that are given up.

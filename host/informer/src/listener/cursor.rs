@@ -1,0 +1,49 @@
+//! Initial adds: read from the cache a few at a time, as the handlers get to them (delivery contract 4).
+//!
+//! Used by the loop of `run`. Invariant: the cache is read and the cursor moved under the informer's lock, so an
+//! object is either read here or offered as an event.
+
+use super::state::{Shared, State};
+use crate::queue::{Arrival, EntryKey};
+use crate::replay::Phase;
+
+/// Objects that the cursor takes from the cache at a time.
+pub(super) const CURSOR_BATCH: usize = 64;
+
+impl Shared {
+    /// Reads the next objects of the cache into the queue, as initial adds.
+    pub(super) fn read_on(&self, id: u64) {
+        let Some(informer) = self.lock().registrations.get(&id).map(|one| one.informer.clone()) else {
+            return;
+        };
+        let synced = informer.core().with(|_, indexer| {
+            let mut state = self.lock();
+            let State { queue, registrations, .. } = &mut *state;
+            let Some(registered) = registrations.get_mut(&id) else { return false };
+            let Phase::Replaying(replay) = &mut registered.phase else { return false };
+            let objects = indexer.range("", replay.after(), CURSOR_BATCH);
+            let last = objects.len() < CURSOR_BATCH;
+            for object in objects {
+                if let Some(shown) = replay.pass(object.key()) {
+                    let entry = EntryKey { registration: id, object: object.key().clone() };
+                    queue.push_initial(entry, object, Arrival::now(), shown);
+                }
+            }
+            if last {
+                registered.phase = Phase::Live;
+            }
+            state.settle_sync(id)
+        });
+        if synced {
+            self.tell_waiters();
+        }
+    }
+}
+
+impl State {
+    /// A registration whose cursor is under way.
+    pub(super) fn reading(&self) -> Option<u64> {
+        let mut registrations = self.registrations.iter();
+        registrations.find(|(_, one)| matches!(one.phase, Phase::Replaying(_))).map(|(id, _)| *id)
+    }
+}

@@ -1,0 +1,61 @@
+//! The handlers of a listener, and the calls under way: one lane each.
+//!
+//! Used by the loop of `run` alone, which drives every call itself. Invariant: a lane's handler is either here or
+//! in its call, so it has one delivery at a time.
+
+use std::pin::Pin;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use tokio::time::{Duration, Instant};
+
+use crate::handler::{Call, Delivery, EventHandler, Outcome, guarded};
+use crate::queue::Taken;
+
+type Handler = Box<dyn EventHandler>;
+
+/// A call under way; it gives its handler back.
+type Calling = Pin<Box<dyn Future<Output = (Done, Handler)> + Send>>;
+
+/// See the file's head.
+pub(super) struct Lanes {
+    /// By lane; none while its call is under way.
+    handlers: Vec<Option<Handler>>,
+    calls: FuturesUnordered<Calling>,
+}
+
+/// A call that is over.
+pub(super) struct Done {
+    pub(super) taken: Taken,
+    pub(super) delivery: Delivery,
+    pub(super) outcome: Outcome,
+    pub(super) began: Instant,
+    pub(super) took: Duration,
+}
+
+impl Lanes {
+    pub(super) fn new(handlers: Vec<Handler>) -> Self {
+        Self { handlers: handlers.into_iter().map(Some).collect(), calls: FuturesUnordered::new() }
+    }
+
+    /// Begins to hand an event to its lane's handler, as one of subscription `number`.
+    pub(super) fn begin(&mut self, taken: Taken, number: u32, call: Call) {
+        // The queue gives out an event of a lane only when the one before is done with, so the handler is here.
+        let Some(mut handler) = self.handlers.get_mut(taken.lane).and_then(Option::take) else { return };
+        self.calls.push(Box::pin(async move {
+            let delivery = taken.delivery(number);
+            let began = Instant::now();
+            let outcome = guarded(&mut *handler, &delivery, Some(call)).await;
+            (Done { taken, delivery, outcome, began, took: began.elapsed() }, handler)
+        }));
+    }
+
+    /// The next call that is over. Waits for ever if none is under way. Nothing is lost if it is dropped.
+    pub(super) async fn next(&mut self) -> Done {
+        let Some((done, handler)) = self.calls.next().await else { return std::future::pending().await };
+        if let Some(place) = self.handlers.get_mut(done.taken.lane) {
+            *place = Some(handler);
+        }
+        done
+    }
+}

@@ -1,0 +1,154 @@
+//! Which informers a listener has joined: swaps, removal, and the gate.
+//!
+//! Used by the loop between two deliveries, and by whoever removes a subscription. Invariant: a registration's
+//! number is never used again, so an event, a delivery or a waiter of one that is gone cannot be taken for
+//! another's.
+
+use std::sync::Arc;
+
+use super::config::{OnSwap, Removed, Subscription, SwapReport};
+use super::state::{Shared, State, sink};
+use crate::queue::{Cleared, Keep};
+use crate::replay::Phase;
+use crate::shared_informer::SharedInformer;
+
+/// One informer that the listener has joined.
+pub(super) struct Registered {
+    pub(super) name: String,
+    pub(super) number: u32,
+    pub(super) informer: Arc<SharedInformer>,
+    pub(super) phase: Phase,
+    /// Its resource is forbidden or absent: it holds nobody back.
+    pub(super) excused: bool,
+    /// Every initial add has been handled.
+    pub(super) synced: bool,
+}
+
+/// Number, name and informer of a registration.
+type Listed = (u64, String, Arc<SharedInformer>);
+
+impl Shared {
+    /// Makes the registrations those of `subscriptions`. Runs between two deliveries.
+    pub(super) fn resubscribe(
+        self: &Arc<Self>,
+        subscriptions: Vec<Subscription>,
+        on_swap: OnSwap,
+    ) -> SwapReport {
+        let mut report = SwapReport::default();
+        let mut old = self.registered();
+        for subscription in subscriptions {
+            let same = |(_, name, informer): &Listed| {
+                *name == subscription.name && Arc::ptr_eq(informer, &subscription.informer)
+            };
+            if let Some(place) = old.iter().position(same) {
+                let (id, ..) = old.swap_remove(place);
+                report.kept += 1;
+                self.stay(id, &subscription, on_swap);
+            } else {
+                report.added += 1;
+                self.join(subscription);
+            }
+        }
+        for (id, _, informer) in old {
+            report.removed += 1;
+            report.dropped += self.leave(id, &informer);
+        }
+        self.lock().reconsider_gate(true);
+        self.tell_waiters();
+        report
+    }
+
+    /// Leaves the informers of the subscription with this name; gives their registrations as well.
+    pub(super) fn unsubscribe(self: &Arc<Self>, name: &str) -> (Removed, Vec<u64>) {
+        let mut removed = Removed::default();
+        let mut ids = Vec::new();
+        for (id, _, informer) in self.registered().into_iter().filter(|(_, of, _)| of == name) {
+            removed.registrations += 1;
+            removed.dropped += self.leave(id, &informer);
+            ids.push(id);
+        }
+        self.lock().reconsider_gate(false);
+        self.tell_waiters();
+        self.wake.notify_one();
+        (removed, ids)
+    }
+
+    fn registered(&self) -> Vec<Listed> {
+        let state = self.lock();
+        let registered = state.registrations.iter();
+        registered.map(|(id, one)| (*id, one.name.clone(), one.informer.clone())).collect()
+    }
+
+    fn join(self: &Arc<Self>, subscription: Subscription) {
+        let Subscription { name, number, informer, resync } = subscription;
+        let id = {
+            let mut state = self.lock();
+            let id = state.next_registration;
+            state.next_registration += 1;
+            let informer = informer.clone();
+            let registered =
+                Registered { name, number, informer, phase: Phase::Waiting, excused: false, synced: false };
+            state.registrations.insert(id, registered);
+            id
+        };
+        informer.core().with(|processor, _| processor.register(&sink(self), id, resync));
+        informer.wake_resync();
+    }
+
+    /// A registration goes on under new handlers.
+    fn stay(self: &Arc<Self>, id: u64, subscription: &Subscription, on_swap: OnSwap) {
+        let informer = &subscription.informer;
+        informer.core().with(|processor, _| {
+            processor.set_resync(&sink(self), id, subscription.resync);
+            self.lock().keep(id, subscription.number, on_swap);
+        });
+        informer.wake_resync();
+    }
+
+    /// Gives how many waiting events were dropped.
+    fn leave(self: &Arc<Self>, id: u64, informer: &SharedInformer) -> usize {
+        informer.core().with(|processor, _| processor.unregister(&sink(self), id));
+        let (dropped, registered) = self.lock().remove(id);
+        // The informer may stop here, when its last user is gone: outside every lock.
+        drop(registered);
+        dropped
+    }
+}
+
+impl State {
+    fn keep(&mut self, id: u64, number: u32, on_swap: OnSwap) {
+        if let Some(registered) = self.registrations.get_mut(&id) {
+            registered.number = number;
+        }
+        if on_swap == OnSwap::Replay {
+            self.replay(id, Keep::Deletes);
+        }
+    }
+
+    /// Sets the cursor of a registration back, if it has begun. No delivery of it may be under way.
+    pub(super) fn replay(&mut self, id: u64, keep: Keep) {
+        let Some(registered) = self.registrations.get_mut(&id) else { return };
+        if matches!(registered.phase, Phase::Waiting) {
+            return;
+        }
+        let Cleared { unseen, failing, .. } = self.queue.clear(id, keep);
+        registered.phase = Phase::Replaying(registered.phase.restart(unseen, failing));
+        registered.synced = false;
+    }
+
+    fn remove(&mut self, id: u64) -> (usize, Option<Registered>) {
+        let registered = self.registrations.remove(&id);
+        let dropped = self.queue.clear(id, Keep::Nothing).dropped;
+        self.metrics.dropped += dropped as u64;
+        (dropped, registered)
+    }
+
+    /// Opens the gate if no healthy registration waits for its first list. An open one closes only for new
+    /// registrations (`fresh`).
+    pub(super) fn reconsider_gate(&mut self, fresh: bool) {
+        let ready = |one: &Registered| one.excused || !matches!(one.phase, Phase::Waiting);
+        if fresh || !self.open {
+            self.open = self.registrations.values().all(ready);
+        }
+    }
+}

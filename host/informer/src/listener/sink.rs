@@ -1,0 +1,66 @@
+//! What informers tell a listener.
+//!
+//! Called under an informer's lock. Invariant: nothing here waits, so no listener holds an informer back
+//! (R-SP-3).
+
+use super::state::{Shared, State};
+use crate::handler::Event;
+use crate::processor::Sink;
+use crate::queue::{Arrival, EntryKey};
+use crate::replay::{Phase, Replay};
+
+impl Sink for Shared {
+    fn offer(&self, registration: u64, event: Event) {
+        let mut state = self.lock();
+        let taken = state.offer(registration, event);
+        // An initial add that waited may have been cancelled.
+        let synced = state.settle_sync(registration);
+        drop(state);
+        if taken {
+            self.wake.notify_one();
+        }
+        if synced {
+            self.tell_waiters();
+        }
+    }
+
+    fn synced(&self, registration: u64) {
+        let mut state = self.lock();
+        if let Some(registered) = state.registrations.get_mut(&registration)
+            && matches!(registered.phase, Phase::Waiting)
+        {
+            registered.phase = Phase::Replaying(Replay::default());
+        }
+        state.reconsider_gate(false);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    fn excused(&self, registration: u64, excused: bool) {
+        let mut state = self.lock();
+        if let Some(registered) = state.registrations.get_mut(&registration) {
+            registered.excused = excused;
+        }
+        state.reconsider_gate(false);
+        drop(state);
+        self.tell_waiters();
+        self.wake.notify_one();
+    }
+}
+
+impl State {
+    /// Whether the event is one for the queue, and not the cursor's to find.
+    fn offer(&mut self, registration: u64, event: Event) -> bool {
+        let Some(registered) = self.registrations.get_mut(&registration) else { return false };
+        let takes = match &mut registered.phase {
+            Phase::Waiting => false,
+            Phase::Replaying(replay) => replay.takes(&event),
+            Phase::Live => true,
+        };
+        if takes {
+            let entry = EntryKey { registration, object: event.key().clone() };
+            self.queue.push(entry, event, Arrival::now());
+        }
+        takes
+    }
+}

@@ -1,0 +1,221 @@
+//! What a listener's lock guards, and what its loop does next.
+//!
+//! Used by the loop, by informers that offer events, and by whoever asks for numbers. Invariant: the lock is the
+//! inner one (an informer's may be held outside it), is held for moments, and never across an await; what holds
+//! an informer is dropped outside of it, since the informer may end there.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::config::{DeadLetterFn, Ended, ListenerConfig, OnSwap, Subscription, SwapReport};
+use super::cursor::CURSOR_BATCH;
+use super::metrics::Metrics;
+use super::registrations::Registered;
+use crate::handler::EventHandler;
+use crate::queue::{Queue, Taken};
+
+/// What a listener's handles share.
+pub(super) struct Shared {
+    pub(super) dead_letter: DeadLetterFn,
+    state: Mutex<State>,
+    /// Wakes the one loop of `run`.
+    pub(super) wake: Notify,
+    /// Wakes whoever waits for the sync, a removal or the end.
+    changed: Notify,
+}
+
+pub(super) struct State {
+    pub(super) config: ListenerConfig,
+    pub(super) queue: Queue,
+    pub(super) registrations: BTreeMap<u64, Registered>,
+    pub(super) next_registration: u64,
+    /// The gate: every healthy registration has its first list.
+    pub(super) open: bool,
+    pub(super) life: Life,
+    pub(super) swap: Option<Swap>,
+    pub(super) metrics: Metrics,
+    /// Deliveries since the cursor last read on: live events must not starve it.
+    pub(super) since_cursor: usize,
+}
+
+/// Where a listener is; it only goes forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Life {
+    /// `run` has not been called.
+    New,
+    /// Events flow.
+    Running,
+    /// What is queued is handed over, then it ends.
+    Draining,
+    /// It ends when no delivery is under way.
+    Closing,
+    /// `run` is over, or will not start any more.
+    Ended,
+}
+
+pub(super) struct Swap {
+    /// At least one.
+    pub(super) handlers: Vec<Box<dyn EventHandler>>,
+    pub(super) subscriptions: Vec<Subscription>,
+    pub(super) on_swap: OnSwap,
+    pub(super) report: oneshot::Sender<SwapReport>,
+}
+
+/// What the loop does next.
+pub(super) enum Step {
+    Swap(Swap),
+    /// Read the cache on for this registration.
+    Read(u64),
+    /// Hand this over, as an event of the handler's subscription with this number.
+    Deliver(Box<Taken>, u32),
+    /// Until a delivery is done, something comes in, or the moment has come.
+    Wait(Option<Instant>),
+    End(Ended),
+}
+
+impl Shared {
+    pub(super) fn new(config: ListenerConfig, dead_letter: DeadLetterFn) -> Self {
+        let state = State {
+            queue: Queue::new(config.bound, config.merge),
+            config,
+            registrations: BTreeMap::new(),
+            next_registration: 0,
+            open: false,
+            life: Life::New,
+            swap: None,
+            metrics: Metrics::default(),
+            since_cursor: 0,
+        };
+        Self { dead_letter, state: Mutex::new(state), wake: Notify::new(), changed: Notify::new() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // See Indexer: going on after a panic elsewhere beats stopping for good.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The loop begins, with so many lanes: false if it must not.
+    pub(super) fn begin(&self, lanes: usize) -> bool {
+        let mut state = self.lock();
+        if state.life != Life::New {
+            if state.life != Life::Ended {
+                tracing::warn!("this listener runs already");
+            }
+            return false;
+        }
+        if lanes == 0 {
+            drop(state);
+            tracing::error!("a listener without handlers ends at once");
+            self.over();
+            return false;
+        }
+        state.life = Life::Running;
+        state.queue.set_lanes(lanes);
+        true
+    }
+
+    /// Asks for an end. One that is asked for already can only be hastened.
+    pub(super) fn end(&self, life: Life) {
+        let mut state = self.lock();
+        if state.life == Life::New {
+            drop(state);
+            return self.over();
+        }
+        state.life = state.life.max(life);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Nobody is left to do anything.
+    pub(super) fn over(&self) {
+        let mut state = self.lock();
+        state.life = Life::Ended;
+        let swap = state.swap.take();
+        drop(state);
+        self.changed.notify_waiters();
+        drop(swap);
+    }
+
+    /// Whoever waits looks again.
+    pub(super) fn tell_waiters(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until `question` has an answer.
+    pub(super) async fn wait_until<R>(&self, question: impl Fn(&State) -> Option<R>) -> R {
+        loop {
+            // Made before the look, so that no change after it is missed.
+            let changed = self.changed.notified();
+            let answer = question(&self.lock());
+            match answer {
+                Some(answer) => return answer,
+                None => changed.await,
+            }
+        }
+    }
+
+    /// What to do now.
+    pub(super) fn step(&self, now: Instant) -> Step {
+        self.lock().step(now)
+    }
+}
+
+impl State {
+    fn step(&mut self, now: Instant) -> Step {
+        let idle = self.queue.handing_over() == 0;
+        if self.life >= Life::Closing {
+            return if idle {
+                Step::End(Ended::Closed { abandoned: self.queue.len() })
+            } else {
+                Step::Wait(None)
+            };
+        }
+        if self.swap.is_some() {
+            // The lanes finish what they have, and begin nothing new.
+            let swap = if idle { self.swap.take() } else { None };
+            return swap.map_or(Step::Wait(None), Step::Swap);
+        }
+        if let Some(step) = self.next_event(now) {
+            return step;
+        }
+        if self.life == Life::Draining && idle {
+            return Step::End(Ended::Drained { abandoned: self.queue.len() });
+        }
+        Step::Wait(self.queue.next_due())
+    }
+
+    /// Reading on, or handing over, if there is anything.
+    fn next_event(&mut self, now: Instant) -> Option<Step> {
+        if !self.open {
+            return None;
+        }
+        if self.life == Life::Running
+            && self.wants_more()
+            && let Some(id) = self.reading()
+        {
+            self.since_cursor = 0;
+            return Some(Step::Read(id));
+        }
+        let taken = self.queue.take(now)?;
+        self.since_cursor += 1;
+        let number = self.registrations.get(&taken.id.registration).map(|one| one.number);
+        // Entries of a removed registration are removed with it, so there is always a number.
+        Some(Step::Deliver(Box::new(taken), number.unwrap_or_default()))
+    }
+
+    /// Whether the cursor should read on: little is ready, live events have had their share, or a lane has nothing
+    /// to do because what is ready belongs to a slow one.
+    fn wants_more(&self) -> bool {
+        self.queue.ready() < CURSOR_BATCH / 2
+            || self.since_cursor >= CURSOR_BATCH
+            || (self.queue.hungry() && !self.queue.full())
+    }
+}
+
+/// The informers' side of the listener, for registering at them.
+pub(super) fn sink(shared: &Arc<Shared>) -> Arc<dyn crate::processor::Sink> {
+    shared.clone()
+}

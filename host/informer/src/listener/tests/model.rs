@@ -1,0 +1,256 @@
+//! The model test: random scripts must leave every handler with the server's view.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What a random script does next.
+#[derive(Debug, Clone)]
+enum Act {
+    Put(usize),
+    Remove(usize),
+    /// A deletion and a re-creation of which only the outcome is seen.
+    Recreate(usize),
+    /// A deletion that only a relist notices.
+    Lose(usize),
+    Sync,
+    /// Another generation of handlers, so many.
+    Swap(OnSwap, usize),
+    /// Lets the handler work for a while.
+    Run(u64),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let key = 0..6_usize;
+    prop_oneof![
+        8 => key.clone().prop_map(Act::Put),
+        4 => key.clone().prop_map(Act::Remove),
+        2 => key.clone().prop_map(Act::Recreate),
+        2 => key.prop_map(Act::Lose),
+        1 => Just(Act::Sync),
+        1 => (1..4_usize).prop_map(|lanes| Act::Swap(OnSwap::Replay, lanes)),
+        1 => (1..4_usize).prop_map(|lanes| Act::Swap(OnSwap::Continue, lanes)),
+        6 => (0..1500_u64).prop_map(Act::Run),
+    ]
+}
+
+/// The server's side of a script: object key to uid and version.
+#[derive(Default)]
+struct Server {
+    objects: BTreeMap<String, (u32, u32)>,
+    clock: u32,
+}
+
+impl Server {
+    fn act(&mut self, informer: &SharedInformer, act: &Act) {
+        self.clock += 1;
+        let now = self.clock;
+        let name = |key: &usize| format!("n/{key}");
+        let state =
+            |key: &str, (uid, version): (u32, u32)| object(key, &uid.to_string(), &version.to_string());
+        match act {
+            Act::Put(key) => {
+                let key = name(key);
+                let next = self.objects.get(&key).map_or((now, now), |(uid, _)| (*uid, now));
+                process(informer, DeltaKind::Updated, &state(&key, next), false);
+                self.objects.insert(key, next);
+            }
+            Act::Recreate(key) => {
+                let key = name(key);
+                process(informer, DeltaKind::Replaced, &state(&key, (now, now)), false);
+                self.objects.insert(key, (now, now));
+            }
+            Act::Remove(key) | Act::Lose(key) => {
+                let key = name(key);
+                if let Some((uid, version)) = self.objects.remove(&key) {
+                    let lost = matches!(act, Act::Lose(_));
+                    let last = if lost { version } else { now };
+                    process(informer, DeltaKind::Deleted, &state(&key, (uid, last)), lost);
+                }
+            }
+            Act::Sync | Act::Swap(..) | Act::Run(_) => {}
+        }
+    }
+}
+
+/// Fails now and then, in every way but for good.
+fn moody(seed: u32) -> Script {
+    let mut state = seed;
+    Box::new(move |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        match state >> 28 {
+            0..=2 => retry(),
+            3 => Outcome::Trap("mood".into()),
+            _ => Outcome::Ok,
+        }
+    })
+}
+
+/// Checks one key's events against what may be told of one object: no state twice, none out of order, updates
+/// from the state told before, deletes of a uid that was told or `tried`. `fresh` generations begin with any state.
+fn check_key(
+    events: &[(u32, Event)],
+    tried: &[(u32, Event)],
+    fresh: &[u32],
+) -> Result<Option<(String, String)>, String> {
+    let mut known: Option<Arc<Object>> = None;
+    let mut generation = 0;
+    for (of, event) in events {
+        let replayed = fresh.iter().any(|start| (generation + 1..=*of).contains(start));
+        generation = *of;
+        let (new, bad) = match event {
+            Event::Add { object, .. } => (Some(object.clone()), known.is_some() && !replayed),
+            Event::Update { old, new, .. } => {
+                let follows = known.as_ref().is_some_and(|known| {
+                    known.resource_version() == old.resource_version() && known.uid() == new.uid()
+                });
+                (Some(new.clone()), !follows)
+            }
+            Event::Delete { object, .. } => {
+                let was_tried = tried.iter().any(|(_, event)| event.object().uid() == object.uid());
+                let was_told = known.as_ref().is_some_and(|known| known.uid() == object.uid());
+                (None, !(was_told || known.is_none() && was_tried))
+            }
+        };
+        let version = |object: &Object| object.resource_version().parse::<u32>().unwrap_or_default();
+        let backwards =
+            matches!((&known, &new), (Some(known), Some(new)) if !replayed && version(new) <= version(known));
+        if bad || backwards {
+            return Err(format!("{event:?} after {known:?} in generation {of} of {events:?}"));
+        }
+        known = new;
+    }
+    Ok(known.map(|object| (object.uid().to_owned(), object.resource_version().to_owned())))
+}
+
+/// A handler of a lane that looks whether another one has its key at the moment, or had it before.
+struct Lane {
+    inner: Recorder,
+    number: usize,
+    keys: Arc<StdMutex<Keys>>,
+}
+
+/// Of one generation: keys being handled, each key's lane, and what went wrong.
+#[derive(Default)]
+struct Keys {
+    busy: BTreeSet<ObjectKey>,
+    lanes: BTreeMap<ObjectKey, usize>,
+    problem: Option<String>,
+}
+
+impl EventHandler for Lane {
+    fn handle<'a>(&'a mut self, delivery: &'a Delivery) -> HandleFuture<'a> {
+        Box::pin(async move {
+            let key = delivery.event.key();
+            {
+                let mut keys = self.keys.lock().expect("keys");
+                let lane = *keys.lanes.entry(key.clone()).or_insert(self.number);
+                if !keys.busy.insert(key.clone()) || lane != self.number {
+                    keys.problem = Some(format!("{key} is in lane {lane} and {}", self.number));
+                }
+            }
+            // Longer in one lane than in another.
+            tokio::time::sleep(Duration::from_millis(self.number as u64 * 5)).await;
+            let outcome = self.inner.handle(delivery).await;
+            self.keys.lock().expect("keys").busy.remove(key);
+            outcome
+        })
+    }
+}
+
+fn run_script(acts: &[Act], bound: usize, merge: Merge, seed: u32) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let (told, tried, pods) = (Told::default(), Told::default(), informer("Pod"));
+        let config = ListenerConfig { bound, merge, max_attempts: u32::MAX, ..ListenerConfig::default() };
+        let listener = Listener::new(config, Arc::new(|_, _| {}));
+        let keys = StdMutex::new(Vec::new());
+        let make = |generation: u32, lanes: usize| -> Vec<Box<dyn EventHandler>> {
+            let shared = Arc::new(StdMutex::new(Keys::default()));
+            keys.lock().expect("keys").push(shared.clone());
+            let lane = |number| -> Box<dyn EventHandler> {
+                let script = moody(seed + generation + 100 * u32::try_from(number).unwrap_or_default());
+                let (told, tried) = (told.clone(), tried.clone());
+                Box::new(Lane {
+                    inner: Recorder { generation, told, script, tried },
+                    number,
+                    keys: shared.clone(),
+                })
+            };
+            (0..lanes).map(lane).collect()
+        };
+        let joined = || vec![subscription("pods", 0, &pods)];
+        let (running, handler, first) = (listener.clone(), make(1, 2), joined());
+        tokio::spawn(async move { running.run(handler, first).await });
+        let (mut server, mut is_synced, mut generation, mut fresh) = (Server::default(), false, 1, vec![]);
+        for act in acts {
+            server.act(&pods, act);
+            match act {
+                Act::Sync if !is_synced => {
+                    is_synced = true;
+                    synced(&pods);
+                }
+                Act::Swap(on_swap, lanes) => {
+                    generation += 1;
+                    if *on_swap == OnSwap::Replay {
+                        fresh.push(generation);
+                    }
+                    listener.swap(make(generation, *lanes), joined(), *on_swap).await.ok_or("no swap")?;
+                }
+                Act::Run(millis) => tokio::time::sleep(Duration::from_millis(*millis)).await,
+                _ => {}
+            }
+        }
+        if !is_synced {
+            synced(&pods);
+        }
+        settle(&listener).await;
+        if !listener.has_synced() {
+            return Err("everything is handled, but it has not synced".into());
+        }
+        for keys in keys.lock().expect("keys").iter() {
+            keys.lock().expect("keys").problem.take().map_or(Ok(()), Err)?;
+        }
+        let mut by_key: BTreeMap<String, Vec<(u32, Event)>> = BTreeMap::new();
+        for (generation, event) in told.lock().expect("told").iter() {
+            by_key.entry(event.key().to_string()).or_default().push((*generation, event.clone()));
+        }
+        let mut view = BTreeMap::new();
+        for (key, events) in by_key {
+            if let Some((uid, version)) = check_key(&events, &tried.lock().expect("tried"), &fresh)? {
+                view.insert(key, (uid, version));
+            }
+        }
+        let want: BTreeMap<String, (String, String)> = server
+            .objects
+            .iter()
+            .map(|(key, (uid, version))| (key.clone(), (uid.to_string(), version.to_string())))
+            .collect();
+        if view == want { Ok(()) } else { Err(format!("the handler sees {view:?}, the server has {want:?}")) }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Delivery contract 1, 3, 4, 6, 7, 8, 10 together: whatever happens, and whenever the handler is replaced,
+    /// each object's events make sense in their order, and in the end the handler sees what the server has.
+    #[test]
+    fn every_script_ends_in_the_servers_view(
+        acts in proptest::collection::vec(act(), 0..60),
+        bound in prop_oneof![Just(1_usize), Just(3), Just(10_000)],
+        latest in any::<bool>(),
+        seed in any::<u16>(),
+    ) {
+        let merge = if latest { Merge::Latest } else { Merge::All };
+        if let Err(problem) = run_script(&acts, bound, merge, u32::from(seed)) {
+            return Err(TestCaseError::fail(problem));
+        }
+    }
+}
