@@ -1,14 +1,26 @@
 //! The way to the API server: configuration, discovery, and requests whose bodies are streamed.
 //!
-//! The only module that knows `kube`, which it uses for configuration, credentials, TLS and sending; requests
-//! are built by hand. Invariant: nothing here retries, so that every refusal reaches the reflector, and
-//! nothing waits for ever: connecting, the head of an answer and silence within its body each have a limit.
+//! The only module that knows `kube`, which it uses for configuration, credentials and TLS; requests are built by
+//! hand and connections are our own. Invariant: nothing here retries, so that every refusal reaches the
+//! reflector, and nothing waits for ever: connecting, the head of an answer and silence within its body each
+//! have a limit ([`ClientLimits`]).
 //!
-//! kube logs every failed request by itself, at level error; the reflector logs a problem once. A program
-//! that uses both leaves kube's out of its log: [`LOG_DIRECTIVE`].
+//! The parts, from the configuration to the wire: `config` → `transport` (credentials, and HTTP/2 or HTTP/1.1) →
+//! `streams` (which HTTP/2 connection) → `connection` (one of them, with its pings) or `http1` → `dial` (TCP, proxy,
+//! TLS); and back: idle limits here.
+//!
+//! kube's own connections, which only [`Client::from_kube`] brings in, log every failed request at level error; the
+//! reflector logs a problem once. A program that uses both leaves kube's out of its log: [`LOG_DIRECTIVE`].
 
+mod chain;
 mod config;
+mod connection;
+mod dial;
 mod discovery;
+mod http1;
+mod limits;
+mod streams;
+mod transport;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -24,7 +36,10 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use tokio::time::timeout;
 
+use self::chain::Chain;
+use self::config::Reach;
 pub use self::config::{ClientError, ClientOptions};
+pub use self::limits::ClientLimits;
 use crate::list_watch::Turns;
 use crate::resource::{Resource, group_version_path};
 use crate::status::{ApiError, Status, printable};
@@ -33,33 +48,16 @@ use crate::status::{ApiError, Status, printable};
 const AGENT: &str = concat!("hark/", env!("CARGO_PKG_VERSION"));
 
 /// What to add to a `tracing` filter so that failures are not logged at every retry.
-pub const LOG_DIRECTIVE: &str = "kube_client=off";
+pub const LOG_DIRECTIVE: &str = "kube_client::client::builder=off";
+
+/// As it is.
+const IDENTITY: &str = "identity";
 
 /// Most of a refusal's body that is read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 
-/// How long the client waits for what. The defaults leave the API server's own limits (60 s for a request)
-/// time to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClientLimits {
-    /// For the head of an answer, connecting included.
-    pub response: Duration,
-    /// For the next bytes of a list or a discovery document.
-    pub body_idle: Duration,
-    /// For the next bytes of a watch, beyond its `timeoutSeconds`: a connection that is dead at the other end
-    /// says nothing, while a live server ends the watch (rule of section 1.10, pitfall #65012).
-    pub watch_slack: Duration,
-}
-
-impl Default for ClientLimits {
-    fn default() -> Self {
-        Self {
-            response: Duration::from_secs(75),
-            body_idle: Duration::from_secs(60),
-            watch_slack: Duration::from_secs(30),
-        }
-    }
-}
+/// Most of a discovery document that is read: a hundred times the largest of a cluster with many CRDs.
+const MAX_DOCUMENT: usize = 32 * 1024 * 1024;
 
 /// The chunks of an answer's body, as they come.
 pub type ByteStream = BoxStream<'static, Result<Bytes, ApiError>>;
@@ -94,13 +92,15 @@ impl Client {
     /// # Errors
     /// As [`Client::from_options`].
     pub async fn with_limits(options: ClientOptions, limits: ClientLimits) -> Result<Self, ClientError> {
-        let (transport, server) = options.connect().await?;
-        Ok(Self::assemble(transport, Some(options), server, limits))
+        let reach = options.connect(limits).await?;
+        Ok(Self::assemble(reach, Some(options), limits))
     }
 
-    /// A client with a transport made elsewhere, which must have its own retries off (`default_retry`).
+    /// A client with a transport made elsewhere, which must have its own retries off (`default_retry`). Of the limits,
+    /// those of connections are for it to keep.
     pub fn from_kube(transport: kube::Client, limits: ClientLimits) -> Self {
-        Self::assemble(transport, None, String::from("the API server"), limits)
+        let reach = Reach { transport, server: String::from("the API server") };
+        Self::assemble(reach, None, limits)
     }
 
     /// A client of the server at `url`, without credentials unless the URL's server needs none.
@@ -108,25 +108,13 @@ impl Client {
     /// # Errors
     /// [`ClientError`] if the URL is not one.
     pub fn from_url(url: &str, limits: ClientLimits) -> Result<Self, ClientError> {
-        let transport = config::plain(url)?;
-        Ok(Self::assemble(transport, None, url.to_owned(), limits))
+        Ok(Self::assemble(config::plain(url, limits)?, None, limits))
     }
 
-    fn assemble(
-        transport: kube::Client,
-        options: Option<ClientOptions>,
-        server: String,
-        limits: ClientLimits,
-    ) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                transport: RwLock::new(transport),
-                options,
-                server,
-                limits,
-                turns: Turns::default(),
-            }),
-        }
+    fn assemble(reach: Reach, options: Option<ClientOptions>, limits: ClientLimits) -> Self {
+        let Reach { transport, server } = reach;
+        let (transport, turns) = (RwLock::new(transport), Turns::default());
+        Self { shared: Arc::new(Shared { transport, options, server, limits, turns }) }
     }
 
     /// The turns in which reflectors list through this client and its clones.
@@ -148,8 +136,8 @@ impl Client {
         let Some(options) = self.shared.options.as_ref().filter(|_| has_expired(&current)) else {
             return Ok(current);
         };
-        let (fresh, _) =
-            options.connect().await.map_err(|error| ApiError::Credentials(printable(&error.to_string())))?;
+        let fresh = options.connect(self.shared.limits).await;
+        let fresh = fresh.map_err(|error| ApiError::Credentials(printable(&error.to_string())))?.transport;
         *self.shared.transport.write().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
         Ok(fresh)
     }
@@ -175,17 +163,22 @@ impl Client {
     /// # Errors
     /// [`ApiError`]; a refusal is a [`Status`].
     pub async fn get(&self, path_and_query: &str) -> Result<Bytes, ApiError> {
-        let body = self.send(path_and_query).await?;
-        self.collect(body, usize::MAX).await
+        let answer = self.send(path_and_query).await?;
+        let body = self.chunks(answer.into_body(), self.shared.limits.body_idle).boxed();
+        let document = collect(body, MAX_DOCUMENT).await?;
+        if document.len() >= MAX_DOCUMENT {
+            return Err(ApiError::Decode(format!("the answer is longer than {MAX_DOCUMENT} bytes")));
+        }
+        Ok(document)
     }
 
-    /// GETs a path with its query and gives the body as it comes.
+    /// GETs a path with its query and gives the body as it comes: for lists.
     ///
     /// # Errors
     /// [`ApiError`]; a refusal is a [`Status`].
     pub async fn get_chunks(&self, path_and_query: &str) -> Result<ByteStream, ApiError> {
-        let body = self.send(path_and_query).await?;
-        Ok(self.chunks(body, self.shared.limits.body_idle).boxed())
+        let answer = self.send(path_and_query).await?;
+        Ok(self.chunks(answer.into_body(), self.shared.limits.body_idle).boxed())
     }
 
     /// GETs a watch's path with its query and gives the body as it comes; silence of `idle` plus the limits' slack is
@@ -194,15 +187,15 @@ impl Client {
     /// # Errors
     /// [`ApiError`]; a refusal is a [`Status`].
     pub async fn get_watch(&self, path_and_query: &str, idle: Duration) -> Result<ByteStream, ApiError> {
-        let body = self.send(path_and_query).await?;
-        Ok(self.chunks(body, idle + self.shared.limits.watch_slack).boxed())
+        let answer = self.send(path_and_query).await?;
+        Ok(self.chunks(answer.into_body(), idle + self.shared.limits.watch_slack).boxed())
     }
 
     /// Sends and reads the head of the answer; a refusal's body too.
-    async fn send(&self, path_and_query: &str) -> Result<Body, ApiError> {
+    async fn send(&self, path_and_query: &str) -> Result<Response<Body>, ApiError> {
         let request = Request::get(path_and_query)
             .header(ACCEPT, "application/json")
-            .header(ACCEPT_ENCODING, "identity")
+            .header(ACCEPT_ENCODING, IDENTITY)
             .header(USER_AGENT, AGENT)
             .body(Body::empty())
             .map_err(|error| ApiError::Decode(format!("not a request path: {error}")))?;
@@ -211,34 +204,18 @@ impl Client {
             .await
             .map_err(|_| self.unreachable(&format!("no answer within {:?}", self.shared.limits.response)))?
             .map_err(|error| self.transport_error(&error))?;
-        if response.status().is_success() {
-            Ok(response.into_body())
-        } else {
-            Err(self.refusal(response).await)
-        }
+        if response.status().is_success() { Ok(response) } else { Err(self.refusal(response).await) }
     }
 
     async fn refusal(&self, response: Response<Body>) -> ApiError {
         let code = response.status().as_u16();
         let retry_after = retry_after(response.headers());
-        let body = self.collect(response.into_body(), MAX_ERROR_BODY).await.unwrap_or_default();
+        let body = self.chunks(response.into_body(), self.shared.limits.body_idle).boxed();
+        let body = collect(body, MAX_ERROR_BODY).await.unwrap_or_default();
         ApiError::Status(Status::from_response(code, retry_after, &body))
     }
 
-    /// The body up to `limit` bytes; the rest is left unread.
-    async fn collect(&self, body: Body, limit: usize) -> Result<Bytes, ApiError> {
-        let mut chunks = std::pin::pin!(self.chunks(body, self.shared.limits.body_idle));
-        let mut whole = BytesMut::new();
-        while let Some(chunk) = chunks.next().await {
-            whole.extend_from_slice(&chunk?);
-            if whole.len() >= limit {
-                whole.truncate(limit);
-                break;
-            }
-        }
-        Ok(whole.freeze())
-    }
-
+    /// The bytes that were sent; silence of `idle` is an error.
     fn chunks(
         &self,
         body: Body,
@@ -280,6 +257,19 @@ impl fmt::Debug for Client {
     }
 }
 
+/// What a body is up to `limit` bytes; the rest is left unread.
+async fn collect(mut body: ByteStream, limit: usize) -> Result<Bytes, ApiError> {
+    let mut whole = BytesMut::new();
+    while let Some(chunk) = body.next().await {
+        whole.extend_from_slice(&chunk?);
+        if whole.len() >= limit {
+            whole.truncate(limit);
+            break;
+        }
+    }
+    Ok(whole.freeze())
+}
+
 /// Whether credentials made by an exec plugin with an expiry have run out.
 fn has_expired(transport: &kube::Client) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -292,27 +282,6 @@ fn has_expired(transport: &kube::Client) -> bool {
 /// `Retry-After` in seconds; the other form, a date, is not used by API servers.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
-}
-
-/// An error with everything below it, each layer once. Layers that only say "there is an error" are left out.
-struct Chain<'a>(Option<&'a dyn StdError>);
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let layers: Vec<String> =
-            std::iter::successors(self.0, |&error| error.source()).map(ToString::to_string).collect();
-        let mut written = "";
-        for (index, layer) in layers.iter().enumerate() {
-            let is_last = index + 1 == layers.len();
-            let repeats_the_next = layers.get(index + 1).is_some_and(|next| layer.contains(next.as_str()));
-            let says_nothing = layer.starts_with("client error");
-            if is_last || !(repeats_the_next || says_nothing) {
-                write!(f, "{written}{layer}")?;
-                written = ": ";
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -335,18 +304,5 @@ mod tests {
             assert_eq!(retry_after(&headers), want.map(Duration::from_secs), "{value}");
         }
         assert_eq!(retry_after(&HeaderMap::new()), None);
-    }
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("{0}")]
-    struct Layer(&'static str, #[source] Option<Box<Layer>>);
-
-    #[test]
-    fn an_error_is_told_with_each_cause_once() {
-        let root = Layer("Connection refused (os error 111)", None);
-        let connect = Layer("tcp connect error", Some(Box::new(root)));
-        let client = Layer("client error (Connect)", Some(Box::new(connect)));
-        let service = Layer("ServiceError: client error (Connect)", Some(Box::new(client)));
-        assert_eq!(Chain(Some(&service)).to_string(), "tcp connect error: Connection refused (os error 111)");
     }
 }

@@ -364,6 +364,7 @@ async fn a_client_waits_for_a_silent_server_no_longer_than_its_limits() {
         response: Duration::from_millis(200),
         body_idle: Duration::from_millis(200),
         watch_slack: Duration::from_millis(100),
+        ..ClientLimits::default()
     };
     let client = Client::from_url(&server.url(), limits).expect("a client");
     let silent = client.get("/api/v1/configmaps").await;

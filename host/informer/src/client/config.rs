@@ -4,12 +4,13 @@
 
 use std::error::Error as StdError;
 use std::path::PathBuf;
-use std::time::Duration;
 
+use http::Uri;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-/// For the TCP and TLS handshakes.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+use super::ClientLimits;
+use super::dial::BoxError;
+use super::transport;
 
 /// Which cluster, as which user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,12 +94,20 @@ pub enum ClientError {
     },
 }
 
+/// How to get to a server.
+pub(super) struct Reach {
+    /// What sends.
+    pub(super) transport: kube::Client,
+    /// Its address, for people.
+    pub(super) server: String,
+}
+
 impl ClientOptions {
-    /// A transport and the server's address.
-    pub(super) async fn connect(&self) -> Result<(kube::Client, String), ClientError> {
+    /// The way there. Sends nothing.
+    pub(super) async fn connect(&self, limits: ClientLimits) -> Result<Reach, ClientError> {
         match self.kubeconfig()? {
-            Some((file, kubeconfig)) => self.of_kubeconfig(file, kubeconfig).await,
-            None => self.of_service_account(),
+            Some((file, kubeconfig)) => self.of_kubeconfig(file, kubeconfig, limits).await,
+            None => self.of_service_account(limits),
         }
     }
 
@@ -126,7 +135,8 @@ impl ClientOptions {
         &self,
         file: String,
         kubeconfig: Kubeconfig,
-    ) -> Result<(kube::Client, String), ClientError> {
+        limits: ClientLimits,
+    ) -> Result<Reach, ClientError> {
         let known = || kubeconfig.contexts.iter().map(|named| named.name.clone()).collect::<Vec<_>>();
         let chosen =
             self.context.as_ref().or(kubeconfig.current_context.as_ref()).filter(|name| !name.is_empty());
@@ -144,10 +154,10 @@ impl ClientOptions {
         let config = Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .map_err(|error| unusable(error.into()))?;
-        build(config).map_err(|error| unusable(error.into()))
+        build(&config, limits).map_err(unusable)
     }
 
-    fn of_service_account(&self) -> Result<(kube::Client, String), ClientError> {
+    fn of_service_account(&self, limits: ClientLimits) -> Result<Reach, ClientError> {
         let file =
             home_kubeconfig().map_or_else(|| "~/.kube/config".into(), |path| path.display().to_string());
         if let Some(context) = self.context.clone() {
@@ -155,28 +165,26 @@ impl ClientOptions {
         }
         let nowhere = |source| ClientError::Nowhere { file: file.clone(), source };
         let config = Config::incluster().map_err(|error| nowhere(error.into()))?;
-        build(config).map_err(|error| nowhere(error.into()))
+        build(&config, limits).map_err(nowhere)
     }
 }
 
-/// A transport to an address, with no credentials.
-pub(super) fn plain(url: &str) -> Result<kube::Client, ClientError> {
+/// The way to an address, with no credentials.
+pub(super) fn plain(url: &str, limits: ClientLimits) -> Result<Reach, ClientError> {
     let bad = |source| ClientError::Url { url: url.to_owned(), source };
-    let address: http::Uri = url.parse().map_err(|error: http::uri::InvalidUri| bad(error.into()))?;
+    let address: Uri = url.parse().map_err(|error: http::uri::InvalidUri| bad(error.into()))?;
     if address.scheme().is_none() || address.authority().is_none() {
         return Err(bad("an address begins with http:// or https://".into()));
     }
-    let (transport, _) = build(Config::new(address)).map_err(|error| bad(error.into()))?;
-    Ok(transport)
+    build(&Config::new(address), limits).map_err(bad)
 }
 
-/// The transport, with kube's own retries off: they would hide 429s and their `Retry-After` from the
-/// reflector, which owns retrying.
-fn build(mut config: Config) -> Result<(kube::Client, String), kube::Error> {
-    config.default_retry = false;
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
+fn build(config: &Config, limits: ClientLimits) -> Result<Reach, BoxError> {
     let server = config.cluster_url.to_string();
-    Ok((kube::Client::try_from(config)?, server.trim_end_matches('/').to_owned()))
+    Ok(Reach {
+        transport: transport::build(config, limits)?,
+        server: server.trim_end_matches('/').to_owned(),
+    })
 }
 
 fn home_kubeconfig() -> Option<PathBuf> {
