@@ -3,6 +3,7 @@
 //! Used by [`Client`](super::Client). Invariant: an error names the file and the context that it is about.
 
 use std::error::Error as StdError;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use http::Uri;
@@ -100,6 +101,8 @@ pub(super) struct Reach {
     pub(super) transport: kube::Client,
     /// Its address, for people.
     pub(super) server: String,
+    /// Whether it pays to have large answers packed.
+    pub(super) gzip: bool,
 }
 
 impl ClientOptions {
@@ -179,12 +182,24 @@ pub(super) fn plain(url: &str, limits: ClientLimits) -> Result<Reach, ClientErro
     build(&Config::new(address), limits).map_err(bad)
 }
 
+/// gzip saves the network at the cost of both ends' time. Measured on pods of 2 KB, a gigabyte of list: Go packs it as
+/// the API server does (level 1) at 420 MB/s to a twelfth, and we unpack at 1,300 MB/s, so that both take 3.1 s of
+/// processor and save 7.3 s of a network of 1 Gb/s. From about 2.5 Gb/s on it no longer pays, and on loopback it only
+/// costs: `disable-compression` is for the former.
 fn build(config: &Config, limits: ClientLimits) -> Result<Reach, BoxError> {
     let server = config.cluster_url.to_string();
     Ok(Reach {
         transport: transport::build(config, limits)?,
         server: server.trim_end_matches('/').to_owned(),
+        gzip: !config.disable_compression && !is_loopback(&config.cluster_url),
     })
+}
+
+/// Whether an address is this machine by its name or number.
+fn is_loopback(address: &Uri) -> bool {
+    let host = address.host().unwrap_or_default();
+    let number = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || number.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 fn home_kubeconfig() -> Option<PathBuf> {
@@ -193,4 +208,24 @@ fn home_kubeconfig() -> Option<PathBuf> {
 
 fn or_nothing(names: &[String]) -> String {
     if names.is_empty() { String::from("none") } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_known_by_name_and_number() {
+        for (address, want) in [
+            ("https://127.0.0.1:6443", true),
+            ("https://127.8.9.1", true),
+            ("https://[::1]:6443", true),
+            ("http://LocalHost:8001/prefix", true),
+            ("https://10.0.0.1:6443", false),
+            ("https://localhost.example.com", false),
+            ("https://[fd00::1]:6443", false),
+        ] {
+            assert_eq!(is_loopback(&address.parse().expect("an address")), want, "{address}");
+        }
+    }
 }
