@@ -7,6 +7,8 @@
 pub mod cluster;
 pub mod guests;
 pub mod hark;
+pub mod http;
+pub mod prometheus;
 pub mod proxy;
 pub mod realserver;
 pub mod trace;
