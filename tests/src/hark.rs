@@ -3,6 +3,7 @@
 //! Invariant: the process ends with its [`Hark`]; its folder too.
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -18,6 +19,8 @@ use crate::trace::{self, Line};
 pub struct Setup {
     folder: TempDir,
     arguments: Vec<String>,
+    /// `--admin`: any free port, since many run at a time.
+    admin: Option<String>,
 }
 
 /// A running Hark.
@@ -46,7 +49,7 @@ impl Setup {
     pub fn new() -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("hark-test-").tempdir()?;
         std::fs::create_dir(folder.path().join("plugins"))?;
-        Ok(Self { folder, arguments: Vec::new() })
+        Ok(Self { folder, arguments: Vec::new(), admin: Some("127.0.0.1:0".into()) })
     }
 
     /// Writes `hark.toml`.
@@ -74,6 +77,12 @@ impl Setup {
         self
     }
 
+    /// Says where the admin port is, or nothing of it.
+    #[must_use]
+    pub fn admin(self, address: Option<&str>) -> Self {
+        Self { admin: address.map(str::to_owned), ..self }
+    }
+
     /// Starts `hark run` against a cluster.
     ///
     /// # Errors
@@ -92,6 +101,7 @@ impl Setup {
         let mut hark = tokio::process::Command::from(clean(Command::new(binary())));
         hark.args(command)
             .args(["--trace", "trace.jsonl"])
+            .args(self.admin.iter().flat_map(|address| ["--admin", address]))
             .args(&self.arguments)
             .current_dir(at)
             .stdin(Stdio::null())
@@ -172,6 +182,21 @@ impl Hark {
             },
         )
         .await;
+    }
+
+    /// Waits until it says where its admin port is.
+    ///
+    /// # Panics
+    /// If it says something else.
+    pub async fn admin(&self) -> SocketAddr {
+        const READY: &str = "admin port ready at http://";
+        let said = async || {
+            let said = self.stderr() + &self.stdout();
+            let (_, after) = said.split_once(READY)?;
+            Some(after.lines().next()?.trim().to_owned())
+        };
+        let address = eventually("the admin port", || self.state(), said).await;
+        address.parse().expect("an address")
     }
 
     /// Waits until standard output has all of these texts.

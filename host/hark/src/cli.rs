@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::admin::AdminAddress;
+
 /// Kubernetes event handlers as sandboxed WebAssembly.
 #[derive(Debug, Parser)]
 #[command(
@@ -67,6 +69,11 @@ pub(crate) struct CommonArgs {
     /// Write one JSON line for each delivery attempt to FILE (appended), or to standard output (-)
     #[arg(long, value_name = "FILE|-")]
     pub(crate) trace: Option<PathBuf>,
+
+    /// Where /livez, /readyz, /metrics and /api are served, or `off`; by default `host.admin` of the configuration,
+    /// else 127.0.0.1:9464. Port 0: any free one. There is no access control
+    #[arg(long, value_name = "ADDR|off")]
+    pub(crate) admin: Option<AdminAddress>,
 }
 
 /// `hark run`.

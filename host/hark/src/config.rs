@@ -16,6 +16,8 @@ use hark_sandbox::{Limits, Settings};
 
 use reader::Reader;
 
+use crate::admin::AdminAddress;
+
 /// Bytes of the largest file that is read: a thousand times what one has.
 const MAX_SIZE: u64 = 1 << 20;
 
@@ -33,6 +35,8 @@ pub(crate) struct Config {
 pub(crate) struct HostConfig {
     /// `plugins`: the folder, relative to the file's own folder.
     pub(crate) plugins: Option<PathBuf>,
+    /// `admin`: where the admin port is, or `off`.
+    pub(crate) admin: Option<AdminAddress>,
     /// `log`: a filter as `RUST_LOG` takes it.
     pub(crate) log: Option<String>,
     /// `strip_managed_fields`.
@@ -181,6 +185,7 @@ impl Config {
 fn read_host(reader: &mut Reader<'_>) -> HostConfig {
     HostConfig {
         plugins: reader.string("plugins").map(PathBuf::from),
+        admin: reader.parsed("admin"),
         log: reader.string("log"),
         strip_managed_fields: reader.boolean("strip_managed_fields"),
     }
@@ -255,6 +260,7 @@ mod tests {
             colour = "red"
             [host]
             plugins = 7
+            admin = "localhost"
             [defaults]
             on_reload = "sometimes"
             limits = { memory = "64 bananas", deadline = "1 fortnight", queue = 0, speed = 1 }
@@ -265,9 +271,10 @@ mod tests {
         )
         .expect_err("invalid");
         for want in [
-            "hark.toml has 9 errors",
+            "hark.toml has 10 errors",
             "colour: unknown key",
             "host.plugins: expected a string, found an integer",
+            "host.admin: expected an IP address with a port such as \"127.0.0.1:9464\", or \"off\", found \"localhost\"",
             "defaults.on_reload: expected \"replay\" or \"continue\", found \"sometimes\"",
             "defaults.limits.memory: expected a size such as \"64MiB\"",
             "defaults.limits.deadline: expected a duration such as \"250ms\" or \"1s\"",

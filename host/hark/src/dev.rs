@@ -8,7 +8,7 @@ use hark_apiserver::{Config as ServerConfig, Server};
 use hark_informer::client::{Client, ClientOptions};
 
 use crate::cli::DevArgs;
-use crate::host::{self, ConfigFile};
+use crate::host::{self, ConfigFile, Mode};
 use crate::output::Output;
 
 /// Runs until a signal comes.
@@ -36,7 +36,7 @@ pub(crate) async fn dev(args: DevArgs, config: ConfigFile) -> anyhow::Result<()>
     output.say(&format!("  kubectl --kubeconfig {} get configmaps -A", kubeconfig.display()));
     let options = ClientOptions { kubeconfig: Some(kubeconfig), context: None };
     let client = Client::from_options(options).await?;
-    let done = host::run_plugins(client, &args.common, config, output, true).await;
+    let done = host::run_plugins(client, &args.common, config, output, Mode::Dev).await;
     server.shutdown().await;
     done
 }

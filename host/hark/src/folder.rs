@@ -90,6 +90,22 @@ pub(crate) fn scan(folder: &Path, text: bool) -> std::io::Result<Scan> {
 }
 
 impl Scan {
+    /// What is wrong in the folder, apart from what is wrong in the files.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let disputed = self.disputes().into_iter().map(|(plugin, message)| format!("{plugin}: {message}"));
+        let refused = self.refused.iter().map(|(path, reason)| format!("{path:?}: {reason}"));
+        disputed.chain(refused).collect()
+    }
+
+    /// The stems that two files claim, with what is wrong about that.
+    pub(crate) fn disputes(&self) -> BTreeMap<String, String> {
+        let message = |paths: &[PathBuf]| {
+            let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            format!("{} have the same stem: keep one; what runs goes on", paths.join(" and "))
+        };
+        self.disputed.iter().map(|(plugin, paths)| (plugin.clone(), message(paths))).collect()
+    }
+
     fn look_at(&mut self, path: PathBuf) {
         match (std::fs::metadata(&path), stem(&path)) {
             (Ok(metadata), Ok(stem)) if metadata.is_file() => {

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::Context;
 use hark_informer::client::Client;
@@ -11,10 +12,13 @@ use hark_informer::factory::Factory;
 use hark_informer::object::Ingest;
 use hark_sandbox::Engine;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
+use crate::admin::{self, Admin, AdminAddress, Sources};
 use crate::cli::CommonArgs;
 use crate::config::{Config, ConfigError};
 use crate::output::Output;
+use crate::plugins::view::View;
 use crate::plugins::{Manager, ManagerOptions};
 use crate::shutdown::Signals;
 
@@ -71,20 +75,36 @@ impl ConfigFile {
     }
 }
 
+/// What the two commands do differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// `hark run`.
+    Run,
+    /// `hark dev`: `.wat` files are plugins too, and an admin port that another host has is no reason not to start,
+    /// unless it was asked for on the command line.
+    Dev,
+}
+
 /// Runs the plugins of a folder against the API server behind `client` until a signal comes.
 pub(crate) async fn run_plugins(
     client: Client,
     args: &CommonArgs,
     config: ConfigFile,
     output: Arc<Output>,
-    allow_wat: bool,
+    mode: Mode,
 ) -> anyhow::Result<()> {
+    let started = SystemTime::now();
+    let admin = open_admin(args, &config, &output, mode).await?;
     let signals = Signals::new().context("cannot listen for signals")?;
     let ingest = Ingest { strip_managed_fields: config.current().host.strip_managed_fields.unwrap_or(true) };
     let factory = Arc::new(Factory::new(client, ingest, Handle::current()));
     let engine = Engine::new().context("cannot start the Wasm engine")?;
     let folder = plugins_folder(args, &config);
-    let options = ManagerOptions { folder, allow_wat };
+    let (view, views) = watch::channel(Arc::new(View::default()));
+    let (pulse, heart) = admin::pulse();
+    let sources = Sources { views, factory: factory.clone(), pulse, started };
+    let _serving = admin.map(|admin| admin.serve(sources));
+    let options = ManagerOptions { folder, allow_wat: mode == Mode::Dev, heart, view };
     let manager = Manager::new(options, config, engine, factory, output);
     let stop = async {
         let name = signals.first().await;
@@ -92,6 +112,34 @@ pub(crate) async fn run_plugins(
     };
     manager.run(stop).await;
     Ok(())
+}
+
+/// Opens the admin port, unless there is to be none, and says where it is.
+async fn open_admin(
+    args: &CommonArgs,
+    config: &ConfigFile,
+    output: &Output,
+    mode: Mode,
+) -> anyhow::Result<Option<Admin>> {
+    let AdminAddress::At(address) = args.admin.or(config.current().host.admin).unwrap_or_default() else {
+        return Ok(None);
+    };
+    match Admin::bind(address).await {
+        Ok(admin) => {
+            output.say(&format!("admin port ready at http://{}", admin.address()));
+            if !address.ip().is_loopback() {
+                tracing::warn!(
+                    "the admin port can be reached from other machines, and has no access control"
+                );
+            }
+            Ok(Some(admin))
+        }
+        Err(error) if mode == Mode::Dev && args.admin.is_none() && error.is_in_use() => {
+            tracing::warn!("there is no admin port: {error}");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The command line's folder, else the file's (relative to the file), else `plugins`.

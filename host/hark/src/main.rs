@@ -3,6 +3,7 @@
 //! The only place where errors lose their types. Exit codes: 0 done, 1 failed, 2 wrong usage (clap's), 130
 //! aborted by a second signal.
 
+mod admin;
 mod cli;
 mod config;
 mod dev;

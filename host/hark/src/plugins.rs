@@ -9,6 +9,7 @@
 mod prepare;
 mod running;
 mod slot;
+pub(crate) mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,9 +20,10 @@ use futures::FutureExt;
 use hark_informer::factory::Factory;
 use hark_informer::listener::SwapReport;
 use hark_sandbox::{Engine, LogLevel};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
+use crate::admin::Heart;
 use crate::config::PluginConfig;
 use crate::folder::{self, ChangeWatch, Scan, Stamp};
 use crate::host::ConfigFile;
@@ -30,6 +32,7 @@ use crate::output::{Arrival, Output, Timings};
 use self::prepare::{Job, Preparation, Prepared};
 use self::running::{Running, Version};
 use self::slot::Slot;
+use self::view::{FolderState, View};
 
 /// How long a file may be gone before its plugin stops, so that `rm` then `cp`, or an editor's way of saving,
 /// is a change (design 4.12).
@@ -37,9 +40,6 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Versions prepared at a time: the compiler uses every core by itself.
 const PREPARING: usize = 2;
-
-/// How long plugins may go on handling what is queued after a signal (design 4.14).
-const DRAIN_BUDGET: Duration = Duration::from_secs(10);
 
 /// How long the configuration file must have been still before it is read: many ways of writing a file empty it
 /// first, and an empty file is a valid one.
@@ -51,6 +51,10 @@ pub(crate) struct ManagerOptions {
     pub(crate) folder: PathBuf,
     /// Take `.wat` files too.
     pub(crate) allow_wat: bool,
+    /// Shows that the loop turns.
+    pub(crate) heart: Heart,
+    /// Where what runs is published after each turn.
+    pub(crate) view: watch::Sender<Arc<View>>,
 }
 
 /// Everything that can change what runs.
@@ -65,6 +69,8 @@ enum Event {
     Swapped(Box<Swapped>),
     /// A plugin's thread has ended although nobody asked it to.
     Died { plugin: String },
+    /// Somebody asks whether the loop turns.
+    Asked,
     /// A signal.
     Stop,
 }
@@ -86,6 +92,9 @@ pub(crate) struct Manager {
     factory: Arc<Factory>,
     output: Arc<Output>,
     slots: BTreeMap<String, Slot>,
+    folder_state: FolderState,
+    /// Stems that two files claim, with what is wrong about that.
+    disputed: BTreeMap<String, String>,
     /// What was complained of at the last look, so that each fault is reported once.
     complaints: BTreeSet<String>,
     permits: Arc<Semaphore>,
@@ -112,6 +121,8 @@ impl Manager {
             factory,
             output,
             slots: BTreeMap::new(),
+            folder_state: FolderState::Unseen,
+            disputed: BTreeMap::new(),
             complaints: BTreeSet::new(),
             permits,
             events,
@@ -128,6 +139,7 @@ impl Manager {
             let event = tokio::select! {
                 () = &mut stop => Event::Stop,
                 () = folder.next() => Event::Look,
+                () = self.options.heart.asked() => Event::Asked,
                 // The manager holds a sender itself, so there is always a next event.
                 Some(event) = self.inbox.recv() => event,
             };
@@ -138,9 +150,30 @@ impl Manager {
                 Event::Prepared(prepared) => self.prepared(*prepared),
                 Event::Swapped(swapped) => self.swapped(*swapped),
                 Event::Died { plugin } => self.died(&plugin),
+                Event::Asked => {
+                    self.options.heart.beat();
+                    continue;
+                }
             }
+            self.publish(false);
         }
-        self.stop_all().await;
+        self.publish(true);
+        let running = self.slots.into_values().filter_map(|slot| slot.running).collect();
+        let stopped = running::stop_all(running, &self.output);
+        tokio::select! { () = stopped => {}, () = self.options.heart.go_on() => {} }
+    }
+
+    /// Shows what runs now.
+    fn publish(&self, stopping: bool) {
+        let slots = self.slots.iter().map(|(name, slot)| slot.view(name)).collect();
+        let view = View {
+            folder: self.options.folder.clone(),
+            folder_state: self.folder_state.clone(),
+            config_error: self.config_error.clone(),
+            stopping,
+            plugins: view::with_disputes(slots, &self.disputed),
+        };
+        self.options.view.send_replace(Arc::new(view));
     }
 
     /// Looks at the folder and brings every slot up to date.
@@ -148,7 +181,9 @@ impl Manager {
         let mut complaints = BTreeSet::new();
         match folder::scan(&self.options.folder, self.options.allow_wat) {
             Ok(scan) => {
-                complaints.extend(complaints_of(&scan));
+                self.folder_state = FolderState::Readable;
+                self.disputed = scan.disputes();
+                complaints.extend(scan.complaints());
                 complaints.extend(self.tables_without_plugin(&scan));
                 self.update_slots(scan);
                 if self.slots.is_empty() {
@@ -159,6 +194,7 @@ impl Manager {
                 }
             }
             Err(error) => {
+                self.folder_state = FolderState::Unreadable(error.to_string());
                 let folder = self.options.folder.display();
                 complaints.insert(format!("cannot read plugins folder {folder}: {error}; what runs goes on"));
             }
@@ -232,16 +268,16 @@ impl Manager {
         let Some(slot) = self.slots.get_mut(&plugin) else { return };
         match result {
             Preparation::Ready { version, timings } => return self.install(&plugin, *version, timings),
-            Preparation::Same => slot.settled(),
+            Preparation::Same { hash } => slot.same(hash),
             Preparation::Stale => slot.try_again(),
             Preparation::Failed { hash, message } => {
                 let stays = match &slot.running {
                     Some(running) => format!("; {} goes on", running.version.plugin.hash().short()),
                     None => String::new(),
                 };
-                slot.refuse(hash, config);
                 let path = file.path.display();
                 self.output.news(&plugin, LogLevel::Error, &format!("{path} is refused: {message}{stays}"));
+                slot.refuse(hash, config, message);
             }
         }
         self.prepare_changed();
@@ -264,8 +300,9 @@ impl Manager {
                     }
                 }
                 Err(error) => {
-                    slot.settled();
-                    self.output.news(plugin, LogLevel::Error, &format!("cannot start its thread: {error}"));
+                    let message = format!("cannot start its thread: {error}");
+                    self.output.news(plugin, LogLevel::Error, &message);
+                    slot.not_started(message);
                 }
             }
             return;
@@ -347,33 +384,6 @@ impl Manager {
             self.output.news(plugin, LogLevel::Error, "its thread ended unexpectedly: starting it again");
         }
     }
-
-    /// Lets every plugin finish what is queued, within the budget.
-    async fn stop_all(self) {
-        let running: Vec<Running> = self.slots.into_values().filter_map(|slot| slot.running).collect();
-        for plugin in &running {
-            plugin.drain();
-        }
-        let deadline = Instant::now() + DRAIN_BUDGET;
-        for plugin in running {
-            let name = plugin.name.clone();
-            match tokio::time::timeout_at(deadline, plugin.ended()).await {
-                Ok(Some(abandoned)) if abandoned > 0 => {
-                    let message =
-                        format!("stopped with {abandoned} events not handled: they waited for a retry");
-                    self.output.news(&name, LogLevel::Warn, &message);
-                }
-                Ok(_) => {}
-                Err(_) => {
-                    self.output.news(
-                        &name,
-                        LogLevel::Warn,
-                        "did not finish in time: events are left unhandled",
-                    );
-                }
-            }
-        }
-    }
 }
 
 /// Says so when the configuration file has changed and been still for [`CONFIG_STILL`]. Ends with the manager.
@@ -399,14 +409,4 @@ async fn watch_config(path: PathBuf, events: mpsc::Sender<Event>) {
             return;
         }
     }
-}
-
-/// What is wrong in the folder, apart from what is wrong in the files.
-fn complaints_of(scan: &Scan) -> Vec<String> {
-    let disputed = scan.disputed.iter().map(|(plugin, paths)| {
-        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        format!("{plugin}: {} have the same stem: keep one; what runs goes on", paths.join(" and "))
-    });
-    let refused = scan.refused.iter().map(|(path, reason)| format!("{path:?}: {reason}"));
-    disputed.chain(refused).collect()
 }

@@ -3,6 +3,8 @@
 //! Used by the configuration alone. Invariant: each key is taken once; what nobody took is an unknown key.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use toml::{Table, Value};
@@ -71,6 +73,12 @@ impl<'e> Reader<'e> {
             Value::String(text) => Ok(text),
             other => Err(other),
         })
+    }
+
+    /// A string in a notation of its own, whose error says what was expected.
+    pub(crate) fn parsed<T: FromStr<Err: Display>>(&mut self, key: &'static str) -> Option<T> {
+        let text = self.string(key)?;
+        text.parse::<T>().map_err(|error| self.error(key, &error.to_string())).ok()
     }
 
     pub(crate) fn boolean(&mut self, key: &'static str) -> Option<bool> {

@@ -49,7 +49,7 @@ pub(crate) enum Preparation {
     /// It can take over.
     Ready { version: Box<Version>, timings: Timings },
     /// It is what runs, or what was refused before.
-    Same,
+    Same { hash: ContentHash },
     /// The file changed while it was read.
     Stale,
     /// It is no good; `hash` is none if it could not even be read.
@@ -101,7 +101,7 @@ impl Job {
         let refused =
             |(content, config): &(ContentHash, PluginConfig)| *content == hash && *config == self.config;
         if self.known.refused.as_ref().is_some_and(refused) {
-            return Preparation::Same;
+            return Preparation::Same { hash };
         }
         // The same code with another part of the operator's: nothing to compile.
         let mut compiled = None;
@@ -109,7 +109,7 @@ impl Job {
             && *plugin.hash() == hash
         {
             if *config == self.config {
-                return Preparation::Same;
+                return Preparation::Same { hash };
             }
             compiled = Some(plugin.clone());
         }

@@ -19,6 +19,9 @@ use super::Event;
 use crate::config::PluginConfig;
 use crate::output::{Attempt, Output};
 
+/// How long plugins may go on handling what is queued after a signal (design 4.14).
+const DRAIN_BUDGET: Duration = Duration::from_secs(10);
+
 /// One version of a plugin: compiled and described, ready to run.
 #[derive(Clone)]
 pub(crate) struct Version {
@@ -118,6 +121,11 @@ impl Running {
         Ok(Self { name: name.to_owned(), version, listener, ended })
     }
 
+    /// Its queue and registrations.
+    pub(crate) fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
     /// Replaces the version that runs, between two events.
     pub(crate) fn swap(
         &self,
@@ -144,6 +152,27 @@ impl Running {
     pub(crate) async fn ended(self) -> Option<usize> {
         match self.ended.await.ok()? {
             Ended::Drained { abandoned } | Ended::Closed { abandoned } => Some(abandoned),
+        }
+    }
+}
+
+/// Lets every plugin finish what is queued, within [`DRAIN_BUDGET`].
+pub(crate) async fn stop_all(plugins: Vec<Running>, output: &Output) {
+    for plugin in &plugins {
+        plugin.drain();
+    }
+    let deadline = Instant::now() + DRAIN_BUDGET;
+    for plugin in plugins {
+        let name = plugin.name.clone();
+        match tokio::time::timeout_at(deadline, plugin.ended()).await {
+            Ok(Some(abandoned)) if abandoned > 0 => {
+                let message = format!("stopped with {abandoned} events not handled: they waited for a retry");
+                output.news(&name, LogLevel::Warn, &message);
+            }
+            Ok(_) => {}
+            Err(_) => {
+                output.news(&name, LogLevel::Warn, "did not finish in time: events are left unhandled");
+            }
         }
     }
 }

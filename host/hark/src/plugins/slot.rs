@@ -10,12 +10,13 @@
 //! | no | some | it runs |
 //! | yes | some | it runs, and its successor is being prepared |
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hark_sandbox::{ContentHash, Plugin};
 use tokio::time::Instant;
 
 use super::running::Running;
+use super::view::{PluginView, Refusal, RunningView};
 use crate::config::PluginConfig;
 use crate::folder::{PluginFile, Stamp};
 
@@ -26,12 +27,16 @@ pub(crate) struct Slot {
     /// When the change that is being acted on was first seen.
     pub(crate) noticed: Instant,
     pub(crate) running: Option<Running>,
-    /// Versions that have run so far.
+    /// Versions that have run so far, the one that is taking over included.
     pub(crate) generation: u64,
+    /// The generation that runs, and since when.
+    took_over: (u64, SystemTime),
     preparing: bool,
     /// What was last tried: no need to read the same again.
     tried: Option<(Stamp, PluginConfig)>,
     refused: Option<(ContentHash, PluginConfig)>,
+    /// Why the file as it is now does not run, for whoever asks.
+    refusal: Option<Refusal>,
 }
 
 impl Default for Slot {
@@ -42,9 +47,11 @@ impl Default for Slot {
             noticed: Instant::now(),
             running: None,
             generation: 0,
+            took_over: (0, SystemTime::UNIX_EPOCH),
             preparing: false,
             tried: None,
             refused: None,
+            refusal: None,
         }
     }
 }
@@ -84,9 +91,17 @@ impl Slot {
         Some((file, self.noticed))
     }
 
-    /// What was prepared is in place, or was nothing new.
+    /// What was prepared is in place.
     pub(crate) fn settled(&mut self) {
         self.preparing = false;
+        self.refusal = None;
+        self.took_over = (self.generation, SystemTime::now());
+    }
+
+    /// What was read is what runs, or what was refused before.
+    pub(crate) fn same(&mut self, hash: ContentHash) {
+        self.preparing = false;
+        self.refusal = self.refusal.take().filter(|refusal| refusal.hash == Some(hash));
     }
 
     /// What was read had changed meanwhile.
@@ -96,9 +111,34 @@ impl Slot {
     }
 
     /// What was prepared is no good.
-    pub(crate) fn refuse(&mut self, hash: Option<ContentHash>, config: PluginConfig) {
+    pub(crate) fn refuse(&mut self, hash: Option<ContentHash>, config: PluginConfig, message: String) {
         self.preparing = false;
         self.refused = hash.map(|hash| (hash, config));
+        self.refusal = Some(Refusal { hash, message });
+    }
+
+    /// What was prepared could not be started.
+    pub(crate) fn not_started(&mut self, message: String) {
+        self.preparing = false;
+        self.refusal = Some(Refusal { hash: None, message });
+    }
+
+    /// What others may see of it.
+    pub(crate) fn view(&self, name: &str) -> PluginView {
+        let (generation, since) = self.took_over;
+        let running = self.running.as_ref().map(|running| RunningView {
+            hash: *running.version.plugin.hash(),
+            description: running.version.description.clone(),
+            generation,
+            since,
+            listener: running.listener().clone(),
+        });
+        PluginView {
+            name: name.to_owned(),
+            running,
+            preparing: self.preparing,
+            refusal: self.refusal.clone(),
+        }
     }
 
     /// See [`Known`].
@@ -140,6 +180,24 @@ mod tests {
         assert!(slot.begin(&other).is_some());
         slot.try_again();
         assert!(slot.begin(&other).is_some(), "what was read had changed meanwhile");
+    }
+
+    #[test]
+    fn a_refusal_is_shown_until_the_file_is_another_one() {
+        let config = Config::default().plugin("a");
+        let (bad, good) = (ContentHash::of(b"bad"), ContentHash::of(b"good"));
+        let mut slot = Slot::default();
+        let message = |slot: &Slot| slot.view("a").refusal.map(|refusal| refusal.message);
+        slot.refuse(Some(bad), config.clone(), "no good".into());
+        slot.same(bad);
+        assert_eq!(message(&slot).as_deref(), Some("no good"), "it was only touched");
+        slot.same(good);
+        assert_eq!(message(&slot), None, "what runs was put back");
+        slot.refuse(Some(bad), config, "no good".into());
+        slot.settled();
+        assert_eq!(message(&slot), None, "another version has taken over");
+        slot.not_started("no thread".into());
+        assert_eq!(message(&slot).as_deref(), Some("no thread"));
     }
 
     #[test]

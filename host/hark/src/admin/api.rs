@@ -1,0 +1,210 @@
+//! The JSON documents of the admin port: what each informer and each plugin is and does.
+//!
+//! Used by the paths of the admin port. Field names are Hark's own, in snake case as in the trace; later versions add
+//! fields. Invariant: a document has what [`Snapshot`] has and nothing that is measured for it alone.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use hark_informer::listener::ListenerStats;
+use hark_informer::reflector::{ListOutcome, ListWay, Phase, Problem};
+use serde::Serialize;
+
+use super::readiness::timestamp;
+use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
+use crate::plugins::view::{Refusal, RunningView};
+
+/// `/api/informers`.
+#[derive(Serialize)]
+pub(super) struct Informers<'a> {
+    informers: Vec<InformerDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct InformerDocument<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    /// Empty: all of them.
+    namespace: &'a str,
+    label_selector: &'a str,
+    field_selector: &'a str,
+    phase: &'static str,
+    synced: bool,
+    problem: Option<ProblemDocument<'a>>,
+    resource_version: &'a str,
+    objects: usize,
+    bytes: usize,
+    lists: u64,
+    watches: u64,
+    /// When the last change came; null before the first.
+    last_event: Option<String>,
+    last_bookmark: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ProblemDocument<'a> {
+    kind: &'static str,
+    message: &'a str,
+    since: String,
+    /// Whether plugins wait for this informer's first list all the same.
+    holds_others_back: bool,
+}
+
+/// `/api/plugins`.
+#[derive(Serialize)]
+pub(super) struct Plugins<'a> {
+    plugins: Vec<PluginDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct PluginDocument<'a> {
+    /// The file's stem.
+    plugin: &'a str,
+    preparing: bool,
+    running: Option<RunningDocument<'a>>,
+    refused: Option<RefusalDocument<'a>>,
+    queue: Option<QueueDocument>,
+}
+
+#[derive(Serialize)]
+struct RunningDocument<'a> {
+    name: &'a str,
+    version: &'a str,
+    sha256: String,
+    generation: u64,
+    since: String,
+    subscriptions: Vec<SubscriptionDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct SubscriptionDocument<'a> {
+    name: &'a str,
+    api_version: &'a str,
+    kind: &'a str,
+}
+
+#[derive(Serialize)]
+struct RefusalDocument<'a> {
+    /// None if the file could not be read, or is not to be.
+    sha256: Option<String>,
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct QueueDocument {
+    /// Events may flow: every healthy subscription has its first list.
+    open: bool,
+    /// Every object that was there when the plugin began has been handled, or given up.
+    synced: bool,
+    pending: usize,
+    in_flight: usize,
+    retrying: usize,
+    /// Null if no event waits.
+    oldest_waiting_seconds: Option<f64>,
+    merged: u64,
+    retried: u64,
+    dropped: u64,
+    dead_letters: u64,
+}
+
+/// The document of `/api/informers`.
+pub(super) fn informers(snapshot: &Snapshot) -> Informers<'_> {
+    Informers { informers: snapshot.informers.iter().map(informer).collect() }
+}
+
+/// The document of `/api/plugins`.
+pub(super) fn plugins(snapshot: &Snapshot) -> Plugins<'_> {
+    Plugins { plugins: snapshot.plugins.iter().map(plugin).collect() }
+}
+
+fn informer(facts: &InformerFacts) -> InformerDocument<'_> {
+    let (selector, status) = (&facts.selector, &facts.status);
+    InformerDocument {
+        api_version: &selector.api_version,
+        kind: &selector.kind,
+        namespace: &selector.namespace,
+        label_selector: &selector.label_selector,
+        field_selector: &selector.field_selector,
+        phase: phase(status.phase),
+        synced: facts.synced,
+        problem: status.problem.as_ref().map(problem),
+        resource_version: &status.resource_version,
+        objects: facts.objects,
+        bytes: facts.bytes,
+        lists: ListWay::ALL.map(|way| facts.metrics.lists(way, ListOutcome::Ok)).iter().sum(),
+        watches: facts.metrics.watches(),
+        last_event: moment(facts.metrics.last_event_millis()),
+        last_bookmark: moment(facts.metrics.last_bookmark_millis()),
+    }
+}
+
+/// Milliseconds since 1970 as a time; 0 is never.
+fn moment(millis: u64) -> Option<String> {
+    (millis > 0).then(|| timestamp(UNIX_EPOCH + Duration::from_millis(millis)))
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Idle => "idle",
+        Phase::Resolving => "resolving",
+        Phase::Listing => "listing",
+        Phase::Watching => "watching",
+        Phase::Waiting { .. } => "waiting",
+        Phase::Stopped => "stopped",
+    }
+}
+
+fn problem(problem: &Problem) -> ProblemDocument<'_> {
+    ProblemDocument {
+        kind: problem.kind.as_str(),
+        message: &problem.message,
+        since: timestamp(problem.since),
+        holds_others_back: problem.kind.holds_others_back(),
+    }
+}
+
+fn plugin(facts: &PluginFacts) -> PluginDocument<'_> {
+    let view = &facts.view;
+    PluginDocument {
+        plugin: &view.name,
+        preparing: view.preparing,
+        running: view.running.as_ref().map(running),
+        refused: view.refusal.as_ref().map(refusal),
+        queue: facts.queue.as_ref().map(queue),
+    }
+}
+
+fn queue(stats: &ListenerStats) -> QueueDocument {
+    QueueDocument {
+        open: stats.open,
+        synced: stats.synced,
+        pending: stats.pending,
+        in_flight: stats.in_flight,
+        retrying: stats.retrying,
+        oldest_waiting_seconds: stats.oldest_waiting.map(|waited| waited.as_secs_f64()),
+        merged: stats.merged,
+        retried: stats.retried,
+        dropped: stats.dropped,
+        dead_letters: stats.dead,
+    }
+}
+
+fn running(version: &RunningView) -> RunningDocument<'_> {
+    let description = &version.description;
+    let subscriptions = description.subscriptions.iter().map(|one| SubscriptionDocument {
+        name: &one.name,
+        api_version: &one.api_version,
+        kind: &one.kind,
+    });
+    RunningDocument {
+        name: &description.name,
+        version: &description.version,
+        sha256: version.hash.to_string(),
+        generation: version.generation,
+        since: timestamp(version.since),
+        subscriptions: subscriptions.collect(),
+    }
+}
+
+fn refusal(refusal: &Refusal) -> RefusalDocument<'_> {
+    RefusalDocument { sha256: refusal.hash.map(|hash| hash.to_string()), message: &refusal.message }
+}

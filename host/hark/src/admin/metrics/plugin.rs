@@ -1,0 +1,173 @@
+//! Metrics of each plugin: what runs, what waits for it, and what became of what it was handed.
+//!
+//! Named by the file's stem, which is at most 64 bytes of plain characters. What only a running plugin has (its queue)
+//! is left out for the others.
+
+use hark_informer::listener::{ListenerStats, Outcomes};
+
+use super::Metric;
+use crate::admin::exposition::Family;
+use crate::admin::snapshot::PluginFacts;
+
+/// The names of [`labels`].
+const LABELS: &[&str] = &["plugin"];
+
+/// The value that names a plugin.
+pub(super) fn labels(plugin: &PluginFacts) -> Vec<String> {
+    vec![plugin.view.name.clone()]
+}
+
+/// The words of the trace, with how often each was said.
+fn by_outcome(outcomes: &Outcomes) -> [(&'static str, u64); 5] {
+    let Outcomes { ok, retry, permanent, trap, timeout } = *outcomes;
+    [("ok", ok), ("retry", retry), ("permanent", permanent), ("trap", trap), ("timeout", timeout)]
+}
+
+/// A series for each plugin.
+pub(super) static METRICS: &[Metric<PluginFacts>] = &[
+    Metric {
+        family: Family::gauge("hark_plugin_running", LABELS, "Whether a version of the plugin runs."),
+        read: |facts, series| series.value(facts.view.running.is_some()),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_plugin_refused",
+            LABELS,
+            "Whether the plugin's file as it is now does not run, because something is wrong with it.",
+        ),
+        read: |facts, series| series.value(facts.view.refusal.is_some()),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_plugin_info",
+            &["plugin", "name", "version", "sha256"],
+            "Always 1; the labels say which version of the plugin runs.",
+        ),
+        read: |facts, series| {
+            if let Some(running) = &facts.view.running {
+                let description = &running.description;
+                series.labelled(&[&description.name, &description.version, &running.hash.to_string()], true);
+            }
+        },
+    },
+    Metric {
+        family: Family::counter(
+            "hark_plugin_versions_total",
+            LABELS,
+            "Versions of the plugin that have run since it was put into the folder.",
+        ),
+        read: |facts, series| series.maybe(facts.view.running.as_ref().map(|running| running.generation)),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_listener_open",
+            LABELS,
+            "Whether events may flow: every healthy subscription has its first list.",
+        ),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.open)),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_listener_synced",
+            LABELS,
+            "Whether the plugin has handled, or given up, every object that was there when it began.",
+        ),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.synced)),
+    },
+    Metric {
+        family: Family::gauge("hark_listener_pending", LABELS, "Events that wait or are being handled."),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.pending)),
+    },
+    Metric {
+        family: Family::gauge("hark_listener_in_flight", LABELS, "Events being handled."),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.in_flight)),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_listener_retrying",
+            LABELS,
+            "Objects whose next event waits to be tried again.",
+        ),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.retrying)),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_listener_oldest_waiting_seconds",
+            LABELS,
+            "How long the oldest event has waited that is not being handled; 0 if none waits.",
+        ),
+        read: |facts, series| {
+            let oldest = |queue: ListenerStats| queue.oldest_waiting.unwrap_or_default().as_secs_f64();
+            series.maybe(facts.queue.map(oldest));
+        },
+    },
+    Metric {
+        family: Family::counter(
+            "hark_listener_merged_total",
+            LABELS,
+            "Waiting events that later ones of the same object absorbed.",
+        ),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.merged)),
+    },
+    Metric {
+        family: Family::counter(
+            "hark_listener_retried_total",
+            LABELS,
+            "Deliveries that were not an event's first.",
+        ),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.retried)),
+    },
+    Metric {
+        family: Family::counter(
+            "hark_listener_dead_letters_total",
+            LABELS,
+            "Events given up after too many traps or time-outs.",
+        ),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.dead)),
+    },
+    Metric {
+        family: Family::counter(
+            "hark_listener_dropped_total",
+            LABELS,
+            "Waiting events dropped because their subscription was removed, or the plugin ended.",
+        ),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.dropped)),
+    },
+    Metric {
+        family: Family::counter(
+            "hark_listener_deliveries_total",
+            &["plugin", "outcome"],
+            "Deliveries that have ended, by what the plugin made of them.",
+        ),
+        read: |facts, series| {
+            let Some(ListenerStats { outcomes, .. }) = facts.queue else { return };
+            for (outcome, count) in by_outcome(&outcomes) {
+                series.labelled(&[outcome], count);
+            }
+        },
+    },
+    Metric {
+        family: Family::histogram(
+            "hark_listener_handling_seconds",
+            LABELS,
+            "How long deliveries took, from the call to its end.",
+        ),
+        read: |facts, series| {
+            if let Some(queue) = &facts.queue {
+                series.histogram(&queue.handling);
+            }
+        },
+    },
+    Metric {
+        family: Family::histogram(
+            "hark_listener_delivery_lag_seconds",
+            LABELS,
+            "How long events waited, from their arrival in the queue to their first delivery.",
+        ),
+        read: |facts, series| {
+            if let Some(queue) = &facts.queue {
+                series.histogram(&queue.lag);
+            }
+        },
+    },
+];

@@ -1,0 +1,169 @@
+//! What `/livez` and `/readyz` say: one line for each thing that has to be well, as a kube-apiserver says it.
+//!
+//! Used by the paths of the admin port. Ready means: every informer in use has its first list in the cache or is
+//! excused, every plugin has a version that runs, the plugins folder can be read, and the host is not stopping. What
+//! is wrong but holds nobody back (a forbidden or absent resource, a refused new build, trouble after the first
+//! list) has its line, with `[-]`, and leaves the host ready: it heals by itself (delivery contracts 3, 12 and 13).
+
+use std::fmt;
+use std::time::SystemTime;
+
+use hark_informer::reflector::{Phase, Problem};
+
+use super::pulse::Silent;
+use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
+use crate::plugins::view::{FolderState, View};
+
+/// Characters of a message that are shown in a line.
+const SHOWN: usize = 500;
+
+/// One line: what was looked at, and how it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Check {
+    subject: String,
+    verdict: Verdict,
+    text: String,
+}
+
+/// What a check means for the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// All is well.
+    Good,
+    /// Something is wrong, and holds nobody back.
+    Excused,
+    /// The host is not ready, or not alive.
+    Bad,
+}
+
+impl Check {
+    fn new(subject: impl Into<String>, verdict: Verdict, text: impl Into<String>) -> Self {
+        Self { subject: subject.into(), verdict, text: text.into() }
+    }
+
+    /// Whether the answer may be 200.
+    pub(super) fn passes(&self) -> bool {
+        self.verdict != Verdict::Bad
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.verdict == Verdict::Good { '+' } else { '-' };
+        write!(f, "[{sign}]{} {}", self.subject, one_line(&self.text))
+    }
+}
+
+/// The one check of `/livez`.
+pub(super) fn alive(answer: Result<(), Silent>) -> Check {
+    match answer {
+        Ok(()) => Check::new("manager", Verdict::Good, "ok"),
+        Err(silent) => Check::new("manager", Verdict::Bad, format!("failed: {silent}")),
+    }
+}
+
+/// The checks of `/readyz`.
+pub(super) fn checks(snapshot: &Snapshot) -> Vec<Check> {
+    let view = &*snapshot.view;
+    let host = [shutdown(view), configuration(view), folder(view)];
+    let plugins = snapshot.plugins.iter().map(plugin);
+    host.into_iter().chain(plugins).chain(snapshot.informers.iter().map(informer)).collect()
+}
+
+fn shutdown(view: &View) -> Check {
+    match view.stopping {
+        false => Check::new("shutdown", Verdict::Good, "ok"),
+        true => Check::new("shutdown", Verdict::Bad, "failed: the host is stopping"),
+    }
+}
+
+fn configuration(view: &View) -> Check {
+    match &view.config_error {
+        None => Check::new("configuration", Verdict::Good, "ok"),
+        Some(error) => Check::new(
+            "configuration",
+            Verdict::Excused,
+            format!("failed: what was configured before stays: {error}"),
+        ),
+    }
+}
+
+fn folder(view: &View) -> Check {
+    let subject = format!("folder {}", view.folder.display());
+    match &view.folder_state {
+        FolderState::Unseen => Check::new(subject, Verdict::Bad, "not looked at yet"),
+        FolderState::Readable => Check::new(subject, Verdict::Good, "ok"),
+        FolderState::Unreadable(error) => {
+            Check::new(subject, Verdict::Bad, format!("cannot be read, what runs goes on: {error}"))
+        }
+    }
+}
+
+fn plugin(facts: &PluginFacts) -> Check {
+    let plugin = &facts.view;
+    let refused = plugin.refusal.as_ref().map(|refusal| format!("refused: {}", refusal.message));
+    let (verdict, text) = match (&plugin.running, refused) {
+        (Some(running), None) => (Verdict::Good, format!("running sha256:{}", running.hash.short())),
+        (Some(running), Some(refused)) => (
+            Verdict::Excused,
+            format!("running sha256:{}; the file as it is now is {refused}", running.hash.short()),
+        ),
+        (None, _) if plugin.preparing => (Verdict::Bad, "its first version is being prepared".to_owned()),
+        (None, Some(refused)) => (Verdict::Bad, format!("does not run: {refused}")),
+        (None, None) => (Verdict::Bad, "does not run".to_owned()),
+    };
+    Check::new(format!("plugin {}", plugin.name), verdict, text)
+}
+
+fn informer(facts: &InformerFacts) -> Check {
+    let (verdict, text) = match &facts.status.problem {
+        None if facts.synced => (Verdict::Good, "ok".to_owned()),
+        None => (Verdict::Bad, waiting(facts.status.phase, facts.metrics.listing())),
+        Some(problem) if facts.synced || !problem.kind.holds_others_back() => {
+            (Verdict::Excused, trouble(problem))
+        }
+        Some(problem) => (Verdict::Bad, trouble(problem)),
+    };
+    Check::new(format!("informer {}", facts.selector), verdict, text)
+}
+
+/// An informer without its first list and without trouble; `objects` of that list have come.
+fn waiting(phase: Phase, objects: u64) -> String {
+    let text = match phase {
+        Phase::Idle => "not started yet",
+        Phase::Resolving => "silent: the API server has not said yet whether it has this resource",
+        Phase::Listing if objects > 0 => return format!("listing: {objects} objects so far"),
+        Phase::Listing => "silent: the API server has not sent anything of the first list yet",
+        Phase::Watching => "the first list is on its way into the cache",
+        Phase::Waiting { .. } => "waiting before the first list is asked for again",
+        Phase::Stopped => "stopped",
+    };
+    text.to_owned()
+}
+
+fn trouble(problem: &Problem) -> String {
+    format!("{}: {} since {}", problem.kind.as_str(), cut(&problem.message), timestamp(problem.since))
+}
+
+/// RFC 3339, to the millisecond; what no calendar has is the time's own debug form.
+pub(super) fn timestamp(time: SystemTime) -> String {
+    match jiff::Timestamp::try_from(time) {
+        Ok(time) => format!("{time:.3}"),
+        Err(_) => format!("{time:?}"),
+    }
+}
+
+fn cut(message: &str) -> String {
+    match message.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
+    }
+}
+
+/// Messages come from servers and guests: none of them makes a line that is not ours, or speaks to a terminal.
+fn one_line(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+}
+
+#[cfg(test)]
+mod tests;

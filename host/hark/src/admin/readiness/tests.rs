@@ -1,0 +1,158 @@
+//! Tables: which state of a part gives which line, and whether the host is ready with it.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use hark_informer::listener::{Listener, ListenerConfig};
+use hark_informer::reflector::{ProblemKind, ReflectorMetrics, ReflectorStatus};
+use hark_informer::resource::Selector;
+use hark_sandbox::{ContentHash, Description};
+
+use super::*;
+use crate::plugins::view::{PluginView, Refusal, RunningView};
+
+fn line(check: &Check) -> (bool, String) {
+    (check.passes(), check.to_string())
+}
+
+fn informer_with(synced: bool, phase: Phase, problem: Option<ProblemKind>) -> InformerFacts {
+    let since = UNIX_EPOCH + Duration::from_millis(1_795_000_000_123);
+    let problem = problem.map(|kind| Problem { kind, message: "not\nso".into(), since });
+    InformerFacts {
+        selector: Selector::new("apps/v1", "Deployment").in_namespace("web"),
+        status: ReflectorStatus { phase, problem, ..ReflectorStatus::default() },
+        synced,
+        objects: 0,
+        bytes: 0,
+        metrics: Arc::new(ReflectorMetrics::default()),
+    }
+}
+
+fn plugin_with(running: bool, preparing: bool, refused: bool) -> PluginFacts {
+    let refusal = refused.then(|| Refusal { hash: None, message: "no \x1b[2J\u{7f}Wasm".into() });
+    let description =
+        Description { name: String::new(), version: String::new(), subscriptions: vec![], extra: vec![] };
+    let running = running.then(|| RunningView {
+        hash: ContentHash::of(b"abc"),
+        description: Arc::new(description),
+        generation: 1,
+        since: UNIX_EPOCH,
+        listener: Listener::new(ListenerConfig::default(), Arc::new(|_, _| {})),
+    });
+    PluginFacts { view: PluginView { name: "a".into(), running, preparing, refusal }, queue: None }
+}
+
+#[test]
+fn an_informer_is_ready_when_it_has_synced_or_is_excused() {
+    use ProblemKind::{Absent, Decode, Forbidden, Server, Throttled, Unauthorized, Unreachable};
+    let since = "not so since 2026-11-18T11:06:40.123Z";
+    for (synced, phase, problem, ready, want) in [
+        (true, Phase::Watching, None, true, "[+]ok".to_owned()),
+        (true, Phase::Listing, None, true, "[+]ok".to_owned()),
+        (true, Phase::Watching, Some(Decode), true, format!("[-]decode: {since}")),
+        (true, Phase::Listing, Some(Unreachable), true, format!("[-]unreachable: {since}")),
+        (true, Phase::Listing, Some(Forbidden), true, format!("[-]forbidden: {since}")),
+        (false, Phase::Listing, Some(Forbidden), true, format!("[-]forbidden: {since}")),
+        (false, Phase::Resolving, Some(Absent), true, format!("[-]absent: {since}")),
+        (false, Phase::Resolving, Some(Unreachable), false, format!("[-]unreachable: {since}")),
+        (false, Phase::Listing, Some(Unauthorized), false, format!("[-]unauthorized: {since}")),
+        (false, Phase::Listing, Some(Throttled), false, format!("[-]throttled: {since}")),
+        (false, Phase::Listing, Some(Server), false, format!("[-]server: {since}")),
+        (false, Phase::Listing, Some(Decode), false, format!("[-]decode: {since}")),
+        (false, Phase::Idle, None, false, "[-]not started yet".to_owned()),
+        (false, Phase::Stopped, None, false, "[-]stopped".to_owned()),
+        (
+            false,
+            Phase::Resolving,
+            None,
+            false,
+            "[-]silent: the API server has not said yet whether it has this resource".to_owned(),
+        ),
+        (
+            false,
+            Phase::Listing,
+            None,
+            false,
+            "[-]silent: the API server has not sent anything of the first list yet".to_owned(),
+        ),
+    ] {
+        let want = want.replace(']', "]informer apps/v1/Deployment in web ");
+        assert_eq!(line(&informer(&informer_with(synced, phase, problem))), (ready, want));
+    }
+}
+
+#[test]
+fn a_long_first_list_says_how_far_it_is() {
+    assert_eq!(waiting(Phase::Listing, 12_000), "listing: 12000 objects so far");
+}
+
+#[test]
+fn a_plugin_is_ready_when_a_version_of_it_runs_whatever_its_file_is_now() {
+    let refused = "refused: no  [2J Wasm";
+    for (running, preparing, refused, ready, want) in [
+        (true, false, false, true, "[+]plugin a running sha256:ba7816bf8f01".to_owned()),
+        (true, true, false, true, "[+]plugin a running sha256:ba7816bf8f01".to_owned()),
+        (
+            true,
+            false,
+            true,
+            true,
+            format!("[-]plugin a running sha256:ba7816bf8f01; the file as it is now is {refused}"),
+        ),
+        (false, true, false, false, "[-]plugin a its first version is being prepared".to_owned()),
+        (false, true, true, false, "[-]plugin a its first version is being prepared".to_owned()),
+        (false, false, true, false, format!("[-]plugin a does not run: {refused}")),
+        (false, false, false, false, "[-]plugin a does not run".to_owned()),
+    ] {
+        let check = plugin(&plugin_with(running, preparing, refused));
+        assert_eq!(line(&check), (ready, want), "and no control character of a message gets through");
+    }
+}
+
+#[test]
+fn the_host_is_ready_when_its_folder_can_be_read_and_it_is_not_stopping() {
+    let view = |folder_state, error: Option<&str>, stopping| View {
+        folder: "plugins".into(),
+        folder_state,
+        config_error: error.map(str::to_owned),
+        stopping,
+        plugins: Vec::new(),
+    };
+    let gone = || FolderState::Unreadable("it is gone".into());
+    for (view, ready, want) in [
+        (view(FolderState::Readable, None, false), true, ["+ok", "+ok", "+ok"]),
+        (view(FolderState::Unseen, None, false), false, ["+ok", "+ok", "-not looked at yet"]),
+        (view(gone(), None, false), false, ["+ok", "+ok", "-cannot be read, what runs goes on: it is gone"]),
+        (
+            view(FolderState::Readable, Some("x: bad"), false),
+            true,
+            ["+ok", "-failed: what was configured before stays: x: bad", "+ok"],
+        ),
+        (view(FolderState::Readable, None, true), false, ["-failed: the host is stopping", "+ok", "+ok"]),
+    ] {
+        let snapshot =
+            Snapshot { started: UNIX_EPOCH, view: Arc::new(view), plugins: vec![], informers: vec![] };
+        let checks = checks(&snapshot);
+        let want: Vec<String> = ["shutdown", "configuration", "folder plugins"]
+            .iter()
+            .zip(want)
+            .map(|(subject, text)| format!("[{}]{subject} {}", &text[..1], &text[1..]))
+            .collect();
+        assert_eq!(checks.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
+        assert_eq!(checks.iter().all(Check::passes), ready, "{want:?}");
+    }
+}
+
+#[test]
+fn a_manager_that_does_not_answer_is_named() {
+    assert_eq!(line(&alive(Ok(()))), (true, "[+]manager ok".into()));
+    let silent = "[-]manager failed: the plugin manager's loop has not turned for 2 s";
+    assert_eq!(line(&alive(Err(Silent))), (false, silent.into()));
+}
+
+#[test]
+fn a_long_message_is_cut_between_characters() {
+    let long = "ä".repeat(SHOWN + 1);
+    assert_eq!(cut(&long), format!("{}…", "ä".repeat(SHOWN)));
+    assert_eq!(cut("short"), "short");
+}

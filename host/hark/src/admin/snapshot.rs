@@ -1,0 +1,89 @@
+//! Everything that the admin port speaks of, read at one moment: plain data that the documents are made from.
+//!
+//! Taken anew for each request, so nothing is sampled while nobody asks. Invariant: taking one waits for nobody but
+//! the short locks of queues and caches, and keeps no informer alive afterwards.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use hark_informer::factory::Factory;
+use hark_informer::listener::ListenerStats;
+use hark_informer::reflector::{ReflectorMetrics, ReflectorStatus};
+use hark_informer::resource::Selector;
+use hark_informer::shared_informer::SharedInformer;
+use tokio::sync::watch;
+
+use super::pulse::Pulse;
+use crate::plugins::view::{PluginView, View};
+
+/// Where the facts come from.
+pub(crate) struct Sources {
+    /// What the manager published last.
+    pub(crate) views: watch::Receiver<Arc<View>>,
+    /// The informers in use.
+    pub(crate) factory: Arc<Factory>,
+    /// Asks the manager's loop for a sign of life.
+    pub(crate) pulse: Pulse,
+    /// When the host began.
+    pub(crate) started: SystemTime,
+}
+
+/// See the file's head.
+pub(super) struct Snapshot {
+    pub(super) started: SystemTime,
+    pub(super) view: Arc<View>,
+    /// In the order of [`View::plugins`].
+    pub(super) plugins: Vec<PluginFacts>,
+    /// In the order of their selectors.
+    pub(super) informers: Vec<InformerFacts>,
+}
+
+/// One plugin and its queue.
+pub(super) struct PluginFacts {
+    pub(super) view: PluginView,
+    /// None while nothing runs.
+    pub(super) queue: Option<ListenerStats>,
+}
+
+/// One informer.
+pub(super) struct InformerFacts {
+    pub(super) selector: Selector,
+    pub(super) status: ReflectorStatus,
+    /// The first list is in the cache.
+    pub(super) synced: bool,
+    pub(super) objects: usize,
+    /// Of the objects' JSON text.
+    pub(super) bytes: usize,
+    pub(super) metrics: Arc<ReflectorMetrics>,
+}
+
+impl Snapshot {
+    /// The facts of this moment.
+    pub(super) fn take(sources: &Sources) -> Self {
+        let view = sources.views.borrow().clone();
+        let plugins = view.plugins.iter().cloned().map(PluginFacts::of).collect();
+        let informers =
+            sources.factory.informers().iter().map(|informer| InformerFacts::of(informer)).collect();
+        Self { started: sources.started, view, plugins, informers }
+    }
+}
+
+impl PluginFacts {
+    fn of(view: PluginView) -> Self {
+        let queue = view.running.as_ref().map(|running| running.listener.stats());
+        Self { view, queue }
+    }
+}
+
+impl InformerFacts {
+    fn of(informer: &SharedInformer) -> Self {
+        Self {
+            selector: informer.selector().clone(),
+            status: informer.status().borrow().clone(),
+            synced: informer.has_synced(),
+            objects: informer.indexer().len(),
+            bytes: informer.indexer().bytes(),
+            metrics: informer.metrics().clone(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What the manager lets others see of what it does.
+//!
+//! Published by the manager after each turn of its loop through a watch channel, read by the admin port. Invariant:
+//! a view is complete and never changes; what moves on by itself (queues, informers) is asked when it is read.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use hark_informer::listener::Listener;
+use hark_sandbox::{ContentHash, Description};
+
+/// See the file's head.
+#[derive(Clone, Default)]
+pub(crate) struct View {
+    /// The plugins folder.
+    pub(crate) folder: PathBuf,
+    /// What came of the last look at it.
+    pub(crate) folder_state: FolderState,
+    /// The configuration file has an error, and what it said before holds.
+    pub(crate) config_error: Option<String>,
+    /// A signal has come.
+    pub(crate) stopping: bool,
+    /// In the order of their names.
+    pub(crate) plugins: Vec<PluginView>,
+}
+
+/// What came of a look at the plugins folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum FolderState {
+    /// There was none yet.
+    #[default]
+    Unseen,
+    /// It was read.
+    Readable,
+    /// It could not be read: what runs goes on.
+    Unreadable(String),
+}
+
+/// One plugin.
+#[derive(Clone, Default)]
+pub(crate) struct PluginView {
+    /// Its file's stem.
+    pub(crate) name: String,
+    pub(crate) running: Option<RunningView>,
+    /// A version is being prepared.
+    pub(crate) preparing: bool,
+    /// Why the file as it is now does not run.
+    pub(crate) refusal: Option<Refusal>,
+}
+
+/// The version that runs.
+#[derive(Clone)]
+pub(crate) struct RunningView {
+    pub(crate) hash: ContentHash,
+    pub(crate) description: Arc<Description>,
+    /// 1 for the first version that ran in this host, one more after each reload.
+    pub(crate) generation: u64,
+    /// When it took over.
+    pub(crate) since: SystemTime,
+    pub(crate) listener: Listener,
+}
+
+/// Why a file does not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// Of its content; none if it could not be read, or is not to be.
+    pub(crate) hash: Option<ContentHash>,
+    /// For people.
+    pub(crate) message: String,
+}
+
+/// Plugins with those whose stem two files claim: they are refused, although one version may go on.
+pub(super) fn with_disputes(
+    mut plugins: Vec<PluginView>,
+    disputed: &BTreeMap<String, String>,
+) -> Vec<PluginView> {
+    for (name, message) in disputed {
+        let refusal = Some(Refusal { hash: None, message: message.clone() });
+        match plugins.iter_mut().find(|plugin| plugin.name == *name) {
+            Some(plugin) => plugin.refusal = refusal,
+            None => plugins.push(PluginView { name: name.clone(), refusal, ..PluginView::default() }),
+        }
+    }
+    plugins.sort_by(|a, b| a.name.cmp(&b.name));
+    plugins
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disputed_plugin_is_shown_whether_it_ran_before_or_not() {
+        let before = vec![PluginView { name: "b".into(), preparing: true, ..PluginView::default() }];
+        let disputed = ["a", "b"].map(|name| (name.to_owned(), format!("two of {name}")));
+        let shown = with_disputes(before, &BTreeMap::from(disputed));
+        let shown: Vec<_> = shown
+            .into_iter()
+            .map(|plugin| (plugin.name, plugin.preparing, plugin.refusal.map(|refusal| refusal.message)))
+            .collect();
+        let want =
+            [("a".into(), false, Some("two of a".into())), ("b".into(), true, Some("two of b".into()))];
+        assert_eq!(shown, want);
+    }
+}
