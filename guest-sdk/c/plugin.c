@@ -30,10 +30,16 @@ extern int64_t __wasm_import_hark_plugin_delivery_arrived_ms(void);
 // Imported Functions from `hark:plugin/cache@0.1.0`
 
 __attribute__((__import_module__("hark:plugin/cache@0.1.0"), __import_name__("get")))
-extern void __wasm_import_hark_plugin_cache_get(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+extern void __wasm_import_hark_plugin_cache_get(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
 __attribute__((__import_module__("hark:plugin/cache@0.1.0"), __import_name__("list-objects")))
-extern void __wasm_import_hark_plugin_cache_list_objects(int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
+extern void __wasm_import_hark_plugin_cache_list_objects(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
+
+__attribute__((__import_module__("hark:plugin/cache@0.1.0"), __import_name__("by-index")))
+extern void __wasm_import_hark_plugin_cache_by_index(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
+
+__attribute__((__import_module__("hark:plugin/cache@0.1.0"), __import_name__("index-values")))
+extern void __wasm_import_hark_plugin_cache_index_values(int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
 
 // Exported Functions from `hark:plugin/handler@0.1.0`
 
@@ -47,11 +53,11 @@ void __wasm_export_exports_hark_plugin_handler_describe_post_return(uint8_t * ar
       if ((*((size_t*) (arg0 + (4*sizeof(void*))))) > 0) {
         free(*((uint8_t **) (arg0 + (3*sizeof(void*)))));
       }
-      size_t len3 = *((size_t*) (arg0 + (6*sizeof(void*))));
-      if (len3 > 0) {
-        uint8_t *ptr4 = *((uint8_t **) (arg0 + (5*sizeof(void*))));
-        for (size_t i5 = 0; i5 < len3; i5++) {
-          uint8_t *base = ptr4 + i5 * (15*sizeof(void*));
+      size_t len18 = *((size_t*) (arg0 + (6*sizeof(void*))));
+      if (len18 > 0) {
+        uint8_t *ptr19 = *((uint8_t **) (arg0 + (5*sizeof(void*))));
+        for (size_t i20 = 0; i20 < len18; i20++) {
+          uint8_t *base = ptr19 + i20 * (25*sizeof(void*));
           (void) base;
           if ((*((size_t*) (base + sizeof(void*)))) > 0) {
             free(*((uint8_t **) (base + 0)));
@@ -80,11 +86,62 @@ void __wasm_export_exports_hark_plugin_handler_describe_post_return(uint8_t * ar
           if ((*((size_t*) (base + (11*sizeof(void*))))) > 0) {
             free(*((uint8_t **) (base + (10*sizeof(void*)))));
           }
-          size_t len0 = *((size_t*) (base + (14*sizeof(void*))));
-          if (len0 > 0) {
-            uint8_t *ptr1 = *((uint8_t **) (base + (13*sizeof(void*))));
-            for (size_t i2 = 0; i2 < len0; i2++) {
-              uint8_t *base = ptr1 + i2 * (4*sizeof(void*));
+          if ((*((size_t*) (base + (13*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (12*sizeof(void*)))));
+          }
+          size_t len3 = *((size_t*) (base + (15*sizeof(void*))));
+          if (len3 > 0) {
+            uint8_t *ptr4 = *((uint8_t **) (base + (14*sizeof(void*))));
+            for (size_t i5 = 0; i5 < len3; i5++) {
+              uint8_t *base = ptr4 + i5 * (5*sizeof(void*));
+              (void) base;
+              if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                free(*((uint8_t **) (base + 0)));
+              }
+              size_t len0 = *((size_t*) (base + (4*sizeof(void*))));
+              if (len0 > 0) {
+                uint8_t *ptr1 = *((uint8_t **) (base + (3*sizeof(void*))));
+                for (size_t i2 = 0; i2 < len0; i2++) {
+                  uint8_t *base = ptr1 + i2 * (2*sizeof(void*));
+                  (void) base;
+                  if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                    free(*((uint8_t **) (base + 0)));
+                  }
+                }
+                free(ptr1);
+              }
+            }
+            free(ptr4);
+          }
+          size_t len6 = *((size_t*) (base + (17*sizeof(void*))));
+          if (len6 > 0) {
+            uint8_t *ptr7 = *((uint8_t **) (base + (16*sizeof(void*))));
+            for (size_t i8 = 0; i8 < len6; i8++) {
+              uint8_t *base = ptr7 + i8 * (2*sizeof(void*));
+              (void) base;
+              if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                free(*((uint8_t **) (base + 0)));
+              }
+            }
+            free(ptr7);
+          }
+          size_t len9 = *((size_t*) (base + (19*sizeof(void*))));
+          if (len9 > 0) {
+            uint8_t *ptr10 = *((uint8_t **) (base + (18*sizeof(void*))));
+            for (size_t i11 = 0; i11 < len9; i11++) {
+              uint8_t *base = ptr10 + i11 * (2*sizeof(void*));
+              (void) base;
+              if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                free(*((uint8_t **) (base + 0)));
+              }
+            }
+            free(ptr10);
+          }
+          size_t len12 = *((size_t*) (base + (21*sizeof(void*))));
+          if (len12 > 0) {
+            uint8_t *ptr13 = *((uint8_t **) (base + (20*sizeof(void*))));
+            for (size_t i14 = 0; i14 < len12; i14++) {
+              uint8_t *base = ptr13 + i14 * (4*sizeof(void*));
               (void) base;
               if ((*((size_t*) (base + sizeof(void*)))) > 0) {
                 free(*((uint8_t **) (base + 0)));
@@ -93,16 +150,31 @@ void __wasm_export_exports_hark_plugin_handler_describe_post_return(uint8_t * ar
                 free(*((uint8_t **) (base + (2*sizeof(void*)))));
               }
             }
-            free(ptr1);
+            free(ptr13);
+          }
+          size_t len15 = *((size_t*) (base + (24*sizeof(void*))));
+          if (len15 > 0) {
+            uint8_t *ptr16 = *((uint8_t **) (base + (23*sizeof(void*))));
+            for (size_t i17 = 0; i17 < len15; i17++) {
+              uint8_t *base = ptr16 + i17 * (4*sizeof(void*));
+              (void) base;
+              if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                free(*((uint8_t **) (base + 0)));
+              }
+              if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (2*sizeof(void*)))));
+              }
+            }
+            free(ptr16);
           }
         }
-        free(ptr4);
+        free(ptr19);
       }
-      size_t len6 = *((size_t*) (arg0 + (8*sizeof(void*))));
-      if (len6 > 0) {
-        uint8_t *ptr7 = *((uint8_t **) (arg0 + (7*sizeof(void*))));
-        for (size_t i8 = 0; i8 < len6; i8++) {
-          uint8_t *base = ptr7 + i8 * (4*sizeof(void*));
+      size_t len21 = *((size_t*) (arg0 + (16+8*sizeof(void*))));
+      if (len21 > 0) {
+        uint8_t *ptr22 = *((uint8_t **) (arg0 + (16+7*sizeof(void*))));
+        for (size_t i23 = 0; i23 < len21; i23++) {
+          uint8_t *base = ptr22 + i23 * (4*sizeof(void*));
           (void) base;
           if ((*((size_t*) (base + sizeof(void*)))) > 0) {
             free(*((uint8_t **) (base + 0)));
@@ -111,7 +183,7 @@ void __wasm_export_exports_hark_plugin_handler_describe_post_return(uint8_t * ar
             free(*((uint8_t **) (base + (2*sizeof(void*)))));
           }
         }
-        free(ptr7);
+        free(ptr22);
       }
       break;
     }
@@ -214,7 +286,7 @@ void *cabi_realloc(void *ptr, size_t old_size, size_t align, size_t new_size) {
 }
 
 __attribute__((__aligned__(sizeof(void*))))
-static uint8_t RET_AREA[(9*sizeof(void*))];
+static uint8_t RET_AREA[(16+9*sizeof(void*))];
 
 // Helper Functions
 
@@ -240,6 +312,11 @@ void hark_plugin_cache_page_free(hark_plugin_cache_page_t *ptr) {
   plugin_string_free(&ptr->next);
 }
 
+void hark_plugin_cache_value_page_free(hark_plugin_cache_value_page_t *ptr) {
+  plugin_list_string_free(&ptr->values);
+  plugin_string_free(&ptr->next);
+}
+
 void hark_plugin_cache_result_option_string_problem_free(hark_plugin_cache_result_option_string_problem_t *ptr) {
   if (!ptr->is_err) {
     plugin_option_string_free(&ptr->val.ok);
@@ -251,6 +328,67 @@ void hark_plugin_cache_result_page_problem_free(hark_plugin_cache_result_page_pr
   if (!ptr->is_err) {
     hark_plugin_cache_page_free(&ptr->val.ok);
   } else {
+  }
+}
+
+void hark_plugin_cache_result_value_page_problem_free(hark_plugin_cache_result_value_page_problem_t *ptr) {
+  if (!ptr->is_err) {
+    hark_plugin_cache_value_page_free(&ptr->val.ok);
+  } else {
+  }
+}
+
+void hark_plugin_plugin_types_option_queue_policy_free(hark_plugin_plugin_types_option_queue_policy_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void hark_plugin_plugin_types_option_delivery_mode_free(hark_plugin_plugin_types_option_delivery_mode_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void plugin_option_u32_free(plugin_option_u32_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void hark_plugin_plugin_types_proposal_free(hark_plugin_plugin_types_proposal_t *ptr) {
+  hark_plugin_plugin_types_option_queue_policy_free(&ptr->on_reload);
+  hark_plugin_plugin_types_option_queue_policy_free(&ptr->on_restart);
+  hark_plugin_plugin_types_option_delivery_mode_free(&ptr->delivery);
+  plugin_option_u32_free(&ptr->concurrency);
+}
+
+void hark_plugin_plugin_types_condition_free(hark_plugin_plugin_types_condition_t *ptr) {
+  plugin_string_free(&ptr->pointer);
+  plugin_list_string_free(&ptr->values);
+}
+
+void hark_plugin_plugin_types_index_definition_free(hark_plugin_plugin_types_index_definition_t *ptr) {
+  plugin_string_free(&ptr->name);
+  plugin_string_free(&ptr->pointer);
+}
+
+void hark_plugin_plugin_types_list_condition_free(hark_plugin_plugin_types_list_condition_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    hark_plugin_plugin_types_condition_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      hark_plugin_plugin_types_condition_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void hark_plugin_plugin_types_list_index_definition_free(hark_plugin_plugin_types_list_index_definition_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    hark_plugin_plugin_types_index_definition_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      hark_plugin_plugin_types_index_definition_free(&list_ptr[i]);
+    }
+    free(list_ptr);
   }
 }
 
@@ -275,8 +413,13 @@ void hark_plugin_plugin_types_subscription_free(hark_plugin_plugin_types_subscri
   plugin_string_free(&ptr->api_version);
   plugin_string_free(&ptr->kind);
   plugin_list_string_free(&ptr->namespaces);
+  plugin_string_free(&ptr->namespace_selector);
   plugin_string_free(&ptr->label_selector);
   plugin_string_free(&ptr->field_selector);
+  hark_plugin_plugin_types_list_condition_free(&ptr->conditions);
+  plugin_list_string_free(&ptr->changed);
+  plugin_list_string_free(&ptr->fields);
+  hark_plugin_plugin_types_list_index_definition_free(&ptr->indexes);
   plugin_list_tuple2_string_string_free(&ptr->extra);
 }
 
@@ -295,6 +438,7 @@ void hark_plugin_plugin_types_description_free(hark_plugin_plugin_types_descript
   plugin_string_free(&ptr->name);
   plugin_string_free(&ptr->version);
   hark_plugin_plugin_types_list_subscription_free(&ptr->subscriptions);
+  hark_plugin_plugin_types_proposal_free(&ptr->proposal);
   plugin_list_tuple2_string_string_free(&ptr->extra);
 }
 
@@ -424,11 +568,11 @@ uint64_t hark_plugin_delivery_arrived_ms(void) {
   return (uint64_t) (ret);
 }
 
-bool hark_plugin_cache_get(uint32_t subscription, plugin_string_t *namespace_, plugin_string_t *name, plugin_option_string_t *ret, hark_plugin_cache_problem_t *err) {
+bool hark_plugin_cache_get(uint32_t subscription, plugin_string_t *namespace_, plugin_string_t *name, plugin_list_string_t *fields, plugin_option_string_t *ret, hark_plugin_cache_problem_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(4*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_hark_plugin_cache_get((int32_t) (subscription), (uint8_t *) (*namespace_).ptr, (*namespace_).len, (uint8_t *) (*name).ptr, (*name).len, ptr);
+  __wasm_import_hark_plugin_cache_get((int32_t) (subscription), (uint8_t *) (*namespace_).ptr, (*namespace_).len, (uint8_t *) (*name).ptr, (*name).len, (uint8_t *) (*fields).ptr, (*fields).len, ptr);
   hark_plugin_cache_result_option_string_problem_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -464,16 +608,76 @@ bool hark_plugin_cache_get(uint32_t subscription, plugin_string_t *namespace_, p
   }
 }
 
-bool hark_plugin_cache_list_objects(uint32_t subscription, plugin_string_t *namespace_, plugin_string_t *after, uint32_t limit, hark_plugin_cache_page_t *ret, hark_plugin_cache_problem_t *err) {
+bool hark_plugin_cache_list_objects(uint32_t subscription, plugin_string_t *namespace_, plugin_list_string_t *fields, plugin_string_t *after, uint32_t limit, hark_plugin_cache_page_t *ret, hark_plugin_cache_problem_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(5*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_hark_plugin_cache_list_objects((int32_t) (subscription), (uint8_t *) (*namespace_).ptr, (*namespace_).len, (uint8_t *) (*after).ptr, (*after).len, (int32_t) (limit), ptr);
+  __wasm_import_hark_plugin_cache_list_objects((int32_t) (subscription), (uint8_t *) (*namespace_).ptr, (*namespace_).len, (uint8_t *) (*fields).ptr, (*fields).len, (uint8_t *) (*after).ptr, (*after).len, (int32_t) (limit), ptr);
   hark_plugin_cache_result_page_problem_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
       result.val.ok = (hark_plugin_cache_page_t) {
+        (plugin_list_string_t) (plugin_list_string_t) { (plugin_string_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
+        (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool hark_plugin_cache_by_index(uint32_t subscription, plugin_string_t *index, plugin_string_t *value, plugin_list_string_t *fields, plugin_string_t *after, uint32_t limit, hark_plugin_cache_page_t *ret, hark_plugin_cache_problem_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(5*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_hark_plugin_cache_by_index((int32_t) (subscription), (uint8_t *) (*index).ptr, (*index).len, (uint8_t *) (*value).ptr, (*value).len, (uint8_t *) (*fields).ptr, (*fields).len, (uint8_t *) (*after).ptr, (*after).len, (int32_t) (limit), ptr);
+  hark_plugin_cache_result_page_problem_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (hark_plugin_cache_page_t) {
+        (plugin_list_string_t) (plugin_list_string_t) { (plugin_string_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
+        (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool hark_plugin_cache_index_values(uint32_t subscription, plugin_string_t *index, plugin_string_t *after, uint32_t limit, hark_plugin_cache_value_page_t *ret, hark_plugin_cache_problem_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(5*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_hark_plugin_cache_index_values((int32_t) (subscription), (uint8_t *) (*index).ptr, (*index).len, (uint8_t *) (*after).ptr, (*after).len, (int32_t) (limit), ptr);
+  hark_plugin_cache_result_value_page_problem_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (hark_plugin_cache_value_page_t) {
         (plugin_list_string_t) (plugin_list_string_t) { (plugin_string_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
         (plugin_string_t) (plugin_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
       };
@@ -508,9 +712,9 @@ uint8_t * __wasm_export_exports_hark_plugin_handler_describe(void) {
   }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const plugin_string_t *payload0 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload0).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload0).ptr;
+    const plugin_string_t *payload8 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload8).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload8).ptr;
   } else {
     const exports_hark_plugin_handler_description_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = ((*payload).name).len;
@@ -519,8 +723,36 @@ uint8_t * __wasm_export_exports_hark_plugin_handler_describe(void) {
     *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) ((*payload).version).ptr;
     *((size_t*)(ptr + (6*sizeof(void*)))) = ((*payload).subscriptions).len;
     *((uint8_t **)(ptr + (5*sizeof(void*)))) = (uint8_t *) ((*payload).subscriptions).ptr;
-    *((size_t*)(ptr + (8*sizeof(void*)))) = ((*payload).extra).len;
-    *((uint8_t **)(ptr + (7*sizeof(void*)))) = (uint8_t *) ((*payload).extra).ptr;
+    if ((((*payload).proposal).on_reload).is_some) {
+      const hark_plugin_plugin_types_queue_policy_t *payload1 = &(((*payload).proposal).on_reload).val;
+      *((int8_t*)(ptr + (7*sizeof(void*)))) = 1;
+      *((int8_t*)(ptr + (1+7*sizeof(void*)))) = (int32_t) *payload1;
+    } else {
+      *((int8_t*)(ptr + (7*sizeof(void*)))) = 0;
+    }
+    if ((((*payload).proposal).on_restart).is_some) {
+      const hark_plugin_plugin_types_queue_policy_t *payload3 = &(((*payload).proposal).on_restart).val;
+      *((int8_t*)(ptr + (2+7*sizeof(void*)))) = 1;
+      *((int8_t*)(ptr + (3+7*sizeof(void*)))) = (int32_t) *payload3;
+    } else {
+      *((int8_t*)(ptr + (2+7*sizeof(void*)))) = 0;
+    }
+    if ((((*payload).proposal).delivery).is_some) {
+      const hark_plugin_plugin_types_delivery_mode_t *payload5 = &(((*payload).proposal).delivery).val;
+      *((int8_t*)(ptr + (4+7*sizeof(void*)))) = 1;
+      *((int8_t*)(ptr + (5+7*sizeof(void*)))) = (int32_t) *payload5;
+    } else {
+      *((int8_t*)(ptr + (4+7*sizeof(void*)))) = 0;
+    }
+    if ((((*payload).proposal).concurrency).is_some) {
+      const uint32_t *payload7 = &(((*payload).proposal).concurrency).val;
+      *((int8_t*)(ptr + (8+7*sizeof(void*)))) = 1;
+      *((int32_t*)(ptr + (12+7*sizeof(void*)))) = (int32_t) (*payload7);
+    } else {
+      *((int8_t*)(ptr + (8+7*sizeof(void*)))) = 0;
+    }
+    *((size_t*)(ptr + (16+8*sizeof(void*)))) = ((*payload).extra).len;
+    *((uint8_t **)(ptr + (16+7*sizeof(void*)))) = (uint8_t *) ((*payload).extra).ptr;
   }
   return ptr;
 }

@@ -34,10 +34,12 @@ typedef uint8_t hark_plugin_cache_problem_t;
 #define HARK_PLUGIN_CACHE_PROBLEM_NOT_SYNCED 0
 // No subscription has this number.
 #define HARK_PLUGIN_CACHE_PROBLEM_UNKNOWN_SUBSCRIPTION 1
-// A `limit` of 0, or a page token that no `list-objects` gave.
-#define HARK_PLUGIN_CACHE_PROBLEM_INVALID 2
+// The subscription has no index of this name.
+#define HARK_PLUGIN_CACHE_PROBLEM_UNKNOWN_INDEX 2
+// A `limit` of 0, a page token that no such question gave, or a field that is not a pointer.
+#define HARK_PLUGIN_CACHE_PROBLEM_INVALID 3
 // A problem newer than this package.
-#define HARK_PLUGIN_CACHE_PROBLEM_OTHER 3
+#define HARK_PLUGIN_CACHE_PROBLEM_OTHER 4
 
 typedef struct {
   plugin_string_t *ptr;
@@ -46,11 +48,19 @@ typedef struct {
 
 // Some objects, and where to go on.
 typedef struct hark_plugin_cache_page_t {
-  // JSON texts, ordered by namespace and name.
+  // JSON texts, ordered by namespace and name. May be fewer than asked for, or none, without being the end.
   plugin_list_string_t   objects;
   // Token for the next page; empty: this was the last one.
   plugin_string_t   next;
 } hark_plugin_cache_page_t;
+
+// Some values of an index, and where to go on.
+typedef struct hark_plugin_cache_value_page_t {
+  // Ordered by bytes, each once.
+  plugin_list_string_t   values;
+  // Token for the next page; empty: this was the last one.
+  plugin_string_t   next;
+} hark_plugin_cache_value_page_t;
 
 typedef struct {
   bool is_err;
@@ -69,6 +79,105 @@ typedef struct {
 } hark_plugin_cache_result_page_problem_t;
 
 typedef struct {
+  bool is_err;
+  union {
+    hark_plugin_cache_value_page_t ok;
+    hark_plugin_cache_problem_t err;
+  } val;
+} hark_plugin_cache_result_value_page_problem_t;
+
+// What becomes of the queue when an instance takes over from another.
+typedef uint8_t hark_plugin_plugin_types_queue_policy_t;
+
+// Every object is handed over again as an initial add; deletes that waited are delivered; other waiting
+// events are part of that replay. For plugins that keep what they know in memory.
+#define HARK_PLUGIN_PLUGIN_TYPES_QUEUE_POLICY_REPLAY 0
+// The queue goes on as it is. For plugins without memory. (`continue` in the operator's file.)
+#define HARK_PLUGIN_PLUGIN_TYPES_QUEUE_POLICY_KEEP 1
+
+// When waiting events of one object become one.
+typedef uint8_t hark_plugin_plugin_types_delivery_mode_t;
+
+// Only where they must: the queue is at its bound, or the object waits for a retry.
+#define HARK_PLUGIN_PLUGIN_TYPES_DELIVERY_MODE_ALL 0
+// Always: the plugin sees the newest state of each object, and no state that is outdated already.
+#define HARK_PLUGIN_PLUGIN_TYPES_DELIVERY_MODE_LATEST 1
+
+typedef struct {
+  bool is_some;
+  hark_plugin_plugin_types_queue_policy_t val;
+} hark_plugin_plugin_types_option_queue_policy_t;
+
+typedef struct {
+  bool is_some;
+  hark_plugin_plugin_types_delivery_mode_t val;
+} hark_plugin_plugin_types_option_delivery_mode_t;
+
+typedef struct {
+  bool is_some;
+  uint32_t val;
+} plugin_option_u32_t;
+
+// How a plugin is best run, by its author's lights. The operator's file comes before it, the host's defaults
+// after it.
+typedef struct hark_plugin_plugin_types_proposal_t {
+  // What a new version does with the events that wait. Default: `replay`.
+  hark_plugin_plugin_types_option_queue_policy_t   on_reload;
+  // What a fresh instance does with them after a trap or an overrun. Default: `keep`.
+  hark_plugin_plugin_types_option_queue_policy_t   on_restart;
+  // When waiting events of one object are merged. Default: `all`.
+  hark_plugin_plugin_types_option_delivery_mode_t   delivery;
+  // How many instances share the events, each object always being the same one's. 1 to 64. Default: 1.
+  plugin_option_u32_t   concurrency;
+} hark_plugin_plugin_types_proposal_t;
+
+typedef uint8_t hark_plugin_plugin_types_operator_t;
+
+// There is a value, be it `null`.
+#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_EXISTS 0
+// There is none.
+#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_ABSENT 1
+// One of the values found is in the list.
+#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_ONE_OF 2
+// None of the values found is in the list: also if there is no value, as in label selectors.
+#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_NONE_OF 3
+// One of the values found is a number greater than the one given.
+#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_GREATER 4
+// One of the values found is a number less than the one given.
+#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_LESS 5
+
+// Something that an object must satisfy. A condition that cannot be judged (`greater` of a text) counts as
+// satisfied, and the host counts it: rather an event too many than one too few.
+typedef struct hark_plugin_plugin_types_condition_t {
+  // Where to look. With asterisks there may be several values.
+  plugin_string_t   pointer;
+  hark_plugin_plugin_types_operator_t   operator_;
+  // What to compare with: none for `exists` and `absent`, one for `greater` and `less`, one or more (at
+  // most 64, of 256 bytes at most) otherwise. A JSON text is compared by its content, a number as a number,
+  // `true`, `false` and `null` by their names; arrays and objects equal nothing.
+  plugin_list_string_t   values;
+} hark_plugin_plugin_types_condition_t;
+
+// An index over the subscription's objects, kept by the host.
+typedef struct hark_plugin_plugin_types_index_definition_t {
+  // Unique within the subscription, not empty.
+  plugin_string_t   name;
+  // The values to file an object under: texts by their content, numbers, `true` and `false` as they stand.
+  // Values of more than 1 KiB, `null`, arrays and objects are left out.
+  plugin_string_t   pointer;
+} hark_plugin_plugin_types_index_definition_t;
+
+typedef struct {
+  hark_plugin_plugin_types_condition_t *ptr;
+  size_t len;
+} hark_plugin_plugin_types_list_condition_t;
+
+typedef struct {
+  hark_plugin_plugin_types_index_definition_t *ptr;
+  size_t len;
+} hark_plugin_plugin_types_list_index_definition_t;
+
+typedef struct {
   plugin_string_t f0;
   plugin_string_t f1;
 } plugin_tuple2_string_string_t;
@@ -78,7 +187,13 @@ typedef struct {
   size_t len;
 } plugin_list_tuple2_string_string_t;
 
-// One kind of object, in some namespaces, narrowed by selectors that the API server evaluates.
+// One kind of object, in some namespaces, narrowed by selectors, then by conditions; and what of it is handed
+// over. All of it is data that the host evaluates before the plugin is woken.
+// 
+// Where a text below is called a pointer, it is a JSON pointer as RFC 6901 has it (`/spec/nodeName`; in a
+// segment, `~1` stands for a slash and `~0` for a tilde) with one addition: a segment `*` stands for every
+// element of an array or every value of a map (`/spec/containers/*/image`), and `~2` for an asterisk. Array
+// indices are refused. At most 1,024 bytes, 32 segments, 4 asterisks.
 typedef struct hark_plugin_plugin_types_subscription_t {
   // Unique within the plugin, not empty. A reload matches old and new subscriptions by it.
   plugin_string_t   name;
@@ -88,10 +203,27 @@ typedef struct hark_plugin_plugin_types_subscription_t {
   plugin_string_t   kind;
   // Namespaces by name; none: all namespaces. Must be empty for a cluster-scoped kind.
   plugin_list_string_t   namespaces;
+  // Namespaces by their labels, followed live: objects of a namespace that comes to match are added, those
+  // of one that ceases to are deleted with reason `namespace-left`. As kubectl's `-l` takes it; empty: no
+  // such narrowing. Not together with `namespaces`. Needs the right to list and watch namespaces, and the
+  // kind in all of them.
+  plugin_string_t   namespace_selector;
   // A label selector as kubectl's `-l` takes it (`app=web,tier!=test`); empty: every object.
   plugin_string_t   label_selector;
   // A field selector as kubectl's `--field-selector` takes it; empty: every object.
   plugin_string_t   field_selector;
+  // What an object must satisfy to be the subscription's, all of it. An object that comes to satisfy them
+  // arrives as an add, one that ceases to as a delete with reason `filtered`. At most 32.
+  hark_plugin_plugin_types_list_condition_t   conditions;
+  // Pointers: an update is handed over only if one of the values there differs between the old state and
+  // the new one. Adds, deletes and resyncs always are. None: `fields`. At most 64.
+  plugin_list_string_t   changed;
+  // Pointers: the text handed over has the values there, each at its place, and nothing else. What is
+  // absent stays absent; arrays keep their length, with `{}` for maps of which nothing is named and `null`
+  // for other elements. None: whole objects. At most 64.
+  plugin_list_string_t   fields;
+  // What `cache.by-index` can be asked for. At most 16.
+  hark_plugin_plugin_types_list_index_definition_t   indexes;
   // Every so many seconds each object in the cache is handed over again as an `on-update` with
   // `resync` true. 0: never. Values from 1 to 9 count as 10.
   uint32_t   resync_seconds;
@@ -113,6 +245,8 @@ typedef struct hark_plugin_plugin_types_description_t {
   // What the plugin wants to be told, in the order that `subscription` numbers of the handler
   // functions count, from 0. At least one, at most 64.
   hark_plugin_plugin_types_list_subscription_t   subscriptions;
+  // How the author thinks the plugin is best run.
+  hark_plugin_plugin_types_proposal_t   proposal;
   // Room to grow: pairs of name and value. A name that the host does not know is ignored.
   plugin_list_tuple2_string_string_t   extra;
 } hark_plugin_plugin_types_description_t;
@@ -136,9 +270,10 @@ typedef uint8_t hark_plugin_plugin_types_delete_reason_t;
 // A relist no longer had it: it went while the watch was broken. The object is the last state
 // known, which may be older than its final one.
 #define HARK_PLUGIN_PLUGIN_TYPES_DELETE_REASON_UNKNOWN 1
-// It ceased to satisfy a filter that the host evaluates. No host of 0.1.0 sends it yet.
+// It ceased to satisfy the subscription's conditions. It may well exist. The object is the last state that
+// did.
 #define HARK_PLUGIN_PLUGIN_TYPES_DELETE_REASON_FILTERED 2
-// Its namespace left the subscription. No host of 0.1.0 sends it yet.
+// Its namespace ceased to match the subscription's namespace selector, or is gone.
 #define HARK_PLUGIN_PLUGIN_TYPES_DELETE_REASON_NAMESPACE_LEFT 3
 // A reason newer than this package: treat it as a delete.
 #define HARK_PLUGIN_PLUGIN_TYPES_DELETE_REASON_OTHER 4
@@ -215,11 +350,16 @@ extern uint64_t hark_plugin_delivery_arrived_ms(void);
 
 // Imported Functions from `hark:plugin/cache@0.1.0`
 // One object, as JSON text, or none. `namespace` is empty for a cluster-scoped kind.
-extern bool hark_plugin_cache_get(uint32_t subscription, plugin_string_t *namespace_, plugin_string_t *name, plugin_option_string_t *ret, hark_plugin_cache_problem_t *err);
+extern bool hark_plugin_cache_get(uint32_t subscription, plugin_string_t *namespace_, plugin_string_t *name, plugin_list_string_t *fields, plugin_option_string_t *ret, hark_plugin_cache_problem_t *err);
 // Objects of one namespace, or of all if `namespace` is empty. At most `limit` of them, at most 10,000, and
-// at most 4 MiB of text (but always one object), from one consistent state of the cache; a later page is
-// read from the state of its own moment. `after` is empty for the first page, then `page.next`.
-extern bool hark_plugin_cache_list_objects(uint32_t subscription, plugin_string_t *namespace_, plugin_string_t *after, uint32_t limit, hark_plugin_cache_page_t *ret, hark_plugin_cache_problem_t *err);
+// at most 4 MiB of text (but always one object, if there is one), from one consistent state of the cache; a
+// later page is read from the state of its own moment. `after` is empty for the first page, then `page.next`.
+extern bool hark_plugin_cache_list_objects(uint32_t subscription, plugin_string_t *namespace_, plugin_list_string_t *fields, plugin_string_t *after, uint32_t limit, hark_plugin_cache_page_t *ret, hark_plugin_cache_problem_t *err);
+// Objects that an index of the subscription files under `value`; otherwise as `list-objects`.
+extern bool hark_plugin_cache_by_index(uint32_t subscription, plugin_string_t *index, plugin_string_t *value, plugin_list_string_t *fields, plugin_string_t *after, uint32_t limit, hark_plugin_cache_page_t *ret, hark_plugin_cache_problem_t *err);
+// Values under which an index of the subscription files at least one object. At most `limit` of them, at most
+// 10,000; pages as in `list-objects`.
+extern bool hark_plugin_cache_index_values(uint32_t subscription, plugin_string_t *index, plugin_string_t *after, uint32_t limit, hark_plugin_cache_value_page_t *ret, hark_plugin_cache_problem_t *err);
 
 // Exported Functions from `hark:plugin/handler@0.1.0`
 bool exports_hark_plugin_handler_describe(exports_hark_plugin_handler_description_t *ret, plugin_string_t *err);
@@ -235,9 +375,29 @@ void plugin_list_string_free(plugin_list_string_t *ptr);
 
 void hark_plugin_cache_page_free(hark_plugin_cache_page_t *ptr);
 
+void hark_plugin_cache_value_page_free(hark_plugin_cache_value_page_t *ptr);
+
 void hark_plugin_cache_result_option_string_problem_free(hark_plugin_cache_result_option_string_problem_t *ptr);
 
 void hark_plugin_cache_result_page_problem_free(hark_plugin_cache_result_page_problem_t *ptr);
+
+void hark_plugin_cache_result_value_page_problem_free(hark_plugin_cache_result_value_page_problem_t *ptr);
+
+void hark_plugin_plugin_types_option_queue_policy_free(hark_plugin_plugin_types_option_queue_policy_t *ptr);
+
+void hark_plugin_plugin_types_option_delivery_mode_free(hark_plugin_plugin_types_option_delivery_mode_t *ptr);
+
+void plugin_option_u32_free(plugin_option_u32_t *ptr);
+
+void hark_plugin_plugin_types_proposal_free(hark_plugin_plugin_types_proposal_t *ptr);
+
+void hark_plugin_plugin_types_condition_free(hark_plugin_plugin_types_condition_t *ptr);
+
+void hark_plugin_plugin_types_index_definition_free(hark_plugin_plugin_types_index_definition_t *ptr);
+
+void hark_plugin_plugin_types_list_condition_free(hark_plugin_plugin_types_list_condition_t *ptr);
+
+void hark_plugin_plugin_types_list_index_definition_free(hark_plugin_plugin_types_list_index_definition_t *ptr);
 
 void plugin_tuple2_string_string_free(plugin_tuple2_string_string_t *ptr);
 

@@ -249,8 +249,12 @@ pub mod hark {
                 }
             }
         }
-        /// The host's copy of the objects of this plugin's own subscriptions, and of no others. Kept by list and
-        /// watch, at least as new as the event being handled. Never waits for the API server.
+        /// The host's copy of the objects of this plugin's own subscriptions, and of no others: what a subscription's
+        /// selectors and conditions leave out is not there. Kept by list and watch, at least as new as the event being
+        /// handled. Never waits for the API server.
+        ///
+        /// Every function that gives objects takes `fields`: pointers as in `subscription.fields`, which may be more or
+        /// fewer than those; none: whole objects, whatever the subscription's own `fields`.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod cache {
             #[used]
@@ -265,7 +269,9 @@ pub mod hark {
                 NotSynced,
                 /// No subscription has this number.
                 UnknownSubscription,
-                /// A `limit` of 0, or a page token that no `list-objects` gave.
+                /// The subscription has no index of this name.
+                UnknownIndex,
+                /// A `limit` of 0, a page token that no such question gave, or a field that is not a pointer.
                 Invalid,
                 /// A problem newer than this package.
                 Other,
@@ -275,6 +281,7 @@ pub mod hark {
                     match self {
                         Problem::NotSynced => "not-synced",
                         Problem::UnknownSubscription => "unknown-subscription",
+                        Problem::UnknownIndex => "unknown-index",
                         Problem::Invalid => "invalid",
                         Problem::Other => "other",
                     }
@@ -287,8 +294,11 @@ pub mod hark {
                         Problem::UnknownSubscription => {
                             "No subscription has this number."
                         }
+                        Problem::UnknownIndex => {
+                            "The subscription has no index of this name."
+                        }
                         Problem::Invalid => {
-                            "A `limit` of 0, or a page token that no `list-objects` gave."
+                            "A `limit` of 0, a page token that no such question gave, or a field that is not a pointer."
                         }
                         Problem::Other => "A problem newer than this package.",
                     }
@@ -324,8 +334,9 @@ pub mod hark {
                     match val {
                         0 => Problem::NotSynced,
                         1 => Problem::UnknownSubscription,
-                        2 => Problem::Invalid,
-                        3 => Problem::Other,
+                        2 => Problem::UnknownIndex,
+                        3 => Problem::Invalid,
+                        4 => Problem::Other,
                         _ => panic!("invalid enum discriminant"),
                     }
                 }
@@ -333,7 +344,7 @@ pub mod hark {
             /// Some objects, and where to go on.
             #[derive(Clone)]
             pub struct Page {
-                /// JSON texts, ordered by namespace and name.
+                /// JSON texts, ordered by namespace and name. May be fewer than asked for, or none, without being the end.
                 pub objects: _rt::Vec<_rt::String>,
                 /// Token for the next page; empty: this was the last one.
                 pub next: _rt::String,
@@ -349,6 +360,25 @@ pub mod hark {
                         .finish()
                 }
             }
+            /// Some values of an index, and where to go on.
+            #[derive(Clone)]
+            pub struct ValuePage {
+                /// Ordered by bytes, each once.
+                pub values: _rt::Vec<_rt::String>,
+                /// Token for the next page; empty: this was the last one.
+                pub next: _rt::String,
+            }
+            impl ::core::fmt::Debug for ValuePage {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("ValuePage")
+                        .field("values", &self.values)
+                        .field("next", &self.next)
+                        .finish()
+                }
+            }
             #[allow(unused_unsafe, clippy::all)]
             /// One object, as JSON text, or none. `namespace` is empty for a cluster-scoped kind.
             #[allow(async_fn_in_trait)]
@@ -356,6 +386,7 @@ pub mod hark {
                 subscription: u32,
                 namespace: &str,
                 name: &str,
+                fields: &[_rt::String],
             ) -> ::core::result::Result<::core::option::Option<_rt::String>, Problem> {
                 unsafe {
                     #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
@@ -375,13 +406,36 @@ pub mod hark {
                     let vec1 = name;
                     let ptr1 = vec1.as_ptr().cast::<u8>();
                     let len1 = vec1.len();
-                    let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    let vec3 = fields;
+                    let len3 = vec3.len();
+                    let layout3 = _rt::alloc::Layout::from_size_align(
+                            vec3.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        )
+                        .unwrap();
+                    let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);
+                    for (i, e) in vec3.into_iter().enumerate() {
+                        let base = result3
+                            .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                        {
+                            let vec2 = e;
+                            let ptr2 = vec2.as_ptr().cast::<u8>();
+                            let len2 = vec2.len();
+                            *base
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len2;
+                            *base.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+                        }
+                    }
+                    let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
                     #[link(wasm_import_module = "hark:plugin/cache@0.1.0")]
                     unsafe extern "C" {
                         #[link_name = "get"]
-                        fn wit_import3(
+                        fn wit_import5(
                             _: i32,
+                            _: *mut u8,
+                            _: usize,
                             _: *mut u8,
                             _: usize,
                             _: *mut u8,
@@ -390,8 +444,10 @@ pub mod hark {
                         );
                     }
                     #[cfg(not(target_arch = "wasm32"))]
-                    unsafe extern "C" fn wit_import3(
+                    unsafe extern "C" fn wit_import5(
                         _: i32,
+                        _: *mut u8,
+                        _: usize,
                         _: *mut u8,
                         _: usize,
                         _: *mut u8,
@@ -400,38 +456,40 @@ pub mod hark {
                     ) {
                         unreachable!()
                     }
-                    wit_import3(
+                    wit_import5(
                         _rt::as_i32(&subscription),
                         ptr0.cast_mut(),
                         len0,
                         ptr1.cast_mut(),
                         len1,
-                        ptr2,
+                        result3,
+                        len3,
+                        ptr4,
                     );
-                    let l4 = i32::from(*ptr2.add(0).cast::<u8>());
-                    let result10 = match l4 {
+                    let l6 = i32::from(*ptr4.add(0).cast::<u8>());
+                    let result12 = match l6 {
                         0 => {
                             let e = {
-                                let l5 = i32::from(
-                                    *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                let l7 = i32::from(
+                                    *ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                match l5 {
+                                match l7 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l6 = *ptr2
+                                            let l8 = *ptr4
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l7 = *ptr2
+                                            let l9 = *ptr4
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len8 = l7;
-                                            let bytes8 = _rt::Vec::from_raw_parts(
-                                                l6.cast(),
-                                                len8,
-                                                len8,
+                                            let len10 = l9;
+                                            let bytes10 = _rt::Vec::from_raw_parts(
+                                                l8.cast(),
+                                                len10,
+                                                len10,
                                             );
-                                            _rt::string_lift(bytes8)
+                                            _rt::string_lift(bytes10)
                                         };
                                         Some(e)
                                     }
@@ -442,26 +500,27 @@ pub mod hark {
                         }
                         1 => {
                             let e = {
-                                let l9 = i32::from(
-                                    *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                let l11 = i32::from(
+                                    *ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                Problem::_lift(l9 as u8)
+                                Problem::_lift(l11 as u8)
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result10
+                    result12
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
             /// Objects of one namespace, or of all if `namespace` is empty. At most `limit` of them, at most 10,000, and
-            /// at most 4 MiB of text (but always one object), from one consistent state of the cache; a later page is
-            /// read from the state of its own moment. `after` is empty for the first page, then `page.next`.
+            /// at most 4 MiB of text (but always one object, if there is one), from one consistent state of the cache; a
+            /// later page is read from the state of its own moment. `after` is empty for the first page, then `page.next`.
             #[allow(async_fn_in_trait)]
             pub fn list_objects(
                 subscription: u32,
                 namespace: &str,
+                fields: &[_rt::String],
                 after: &str,
                 limit: u32,
             ) -> ::core::result::Result<Page, Problem> {
@@ -480,6 +539,336 @@ pub mod hark {
                     let vec0 = namespace;
                     let ptr0 = vec0.as_ptr().cast::<u8>();
                     let len0 = vec0.len();
+                    let vec2 = fields;
+                    let len2 = vec2.len();
+                    let layout2 = _rt::alloc::Layout::from_size_align(
+                            vec2.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        )
+                        .unwrap();
+                    let (result2, _cleanup2) = ::wit_bindgen::rt::Cleanup::new(layout2);
+                    for (i, e) in vec2.into_iter().enumerate() {
+                        let base = result2
+                            .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                        {
+                            let vec1 = e;
+                            let ptr1 = vec1.as_ptr().cast::<u8>();
+                            let len1 = vec1.len();
+                            *base
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len1;
+                            *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
+                        }
+                    }
+                    let vec3 = after;
+                    let ptr3 = vec3.as_ptr().cast::<u8>();
+                    let len3 = vec3.len();
+                    let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "hark:plugin/cache@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "list-objects"]
+                        fn wit_import5(
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import5(
+                        _: i32,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import5(
+                        _rt::as_i32(&subscription),
+                        ptr0.cast_mut(),
+                        len0,
+                        result2,
+                        len2,
+                        ptr3.cast_mut(),
+                        len3,
+                        _rt::as_i32(&limit),
+                        ptr4,
+                    );
+                    let l6 = i32::from(*ptr4.add(0).cast::<u8>());
+                    let result17 = match l6 {
+                        0 => {
+                            let e = {
+                                let l7 = *ptr4
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l8 = *ptr4
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base12 = l7;
+                                let len12 = l8;
+                                let mut result12 = _rt::Vec::with_capacity(len12);
+                                for i in 0..len12 {
+                                    let base = base12
+                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                    let e12 = {
+                                        let l9 = *base.add(0).cast::<*mut u8>();
+                                        let l10 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len11 = l10;
+                                        let bytes11 = _rt::Vec::from_raw_parts(
+                                            l9.cast(),
+                                            len11,
+                                            len11,
+                                        );
+                                        _rt::string_lift(bytes11)
+                                    };
+                                    result12.push(e12);
+                                }
+                                _rt::cabi_dealloc(
+                                    base12,
+                                    len12 * (2 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                                let l13 = *ptr4
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l14 = *ptr4
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len15 = l14;
+                                let bytes15 = _rt::Vec::from_raw_parts(
+                                    l13.cast(),
+                                    len15,
+                                    len15,
+                                );
+                                Page {
+                                    objects: result12,
+                                    next: _rt::string_lift(bytes15),
+                                }
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l16 = i32::from(
+                                    *ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                Problem::_lift(l16 as u8)
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result17
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Objects that an index of the subscription files under `value`; otherwise as `list-objects`.
+            #[allow(async_fn_in_trait)]
+            pub fn by_index(
+                subscription: u32,
+                index: &str,
+                value: &str,
+                fields: &[_rt::String],
+                after: &str,
+                limit: u32,
+            ) -> ::core::result::Result<Page, Problem> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 5 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 5
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = index;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let vec1 = value;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    let vec3 = fields;
+                    let len3 = vec3.len();
+                    let layout3 = _rt::alloc::Layout::from_size_align(
+                            vec3.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        )
+                        .unwrap();
+                    let (result3, _cleanup3) = ::wit_bindgen::rt::Cleanup::new(layout3);
+                    for (i, e) in vec3.into_iter().enumerate() {
+                        let base = result3
+                            .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                        {
+                            let vec2 = e;
+                            let ptr2 = vec2.as_ptr().cast::<u8>();
+                            let len2 = vec2.len();
+                            *base
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len2;
+                            *base.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+                        }
+                    }
+                    let vec4 = after;
+                    let ptr4 = vec4.as_ptr().cast::<u8>();
+                    let len4 = vec4.len();
+                    let ptr5 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "hark:plugin/cache@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "by-index"]
+                        fn wit_import6(
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import6(
+                        _: i32,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import6(
+                        _rt::as_i32(&subscription),
+                        ptr0.cast_mut(),
+                        len0,
+                        ptr1.cast_mut(),
+                        len1,
+                        result3,
+                        len3,
+                        ptr4.cast_mut(),
+                        len4,
+                        _rt::as_i32(&limit),
+                        ptr5,
+                    );
+                    let l7 = i32::from(*ptr5.add(0).cast::<u8>());
+                    let result18 = match l7 {
+                        0 => {
+                            let e = {
+                                let l8 = *ptr5
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l9 = *ptr5
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base13 = l8;
+                                let len13 = l9;
+                                let mut result13 = _rt::Vec::with_capacity(len13);
+                                for i in 0..len13 {
+                                    let base = base13
+                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                    let e13 = {
+                                        let l10 = *base.add(0).cast::<*mut u8>();
+                                        let l11 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len12 = l11;
+                                        let bytes12 = _rt::Vec::from_raw_parts(
+                                            l10.cast(),
+                                            len12,
+                                            len12,
+                                        );
+                                        _rt::string_lift(bytes12)
+                                    };
+                                    result13.push(e13);
+                                }
+                                _rt::cabi_dealloc(
+                                    base13,
+                                    len13 * (2 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                                let l14 = *ptr5
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l15 = *ptr5
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len16 = l15;
+                                let bytes16 = _rt::Vec::from_raw_parts(
+                                    l14.cast(),
+                                    len16,
+                                    len16,
+                                );
+                                Page {
+                                    objects: result13,
+                                    next: _rt::string_lift(bytes16),
+                                }
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l17 = i32::from(
+                                    *ptr5.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                Problem::_lift(l17 as u8)
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result18
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Values under which an index of the subscription files at least one object. At most `limit` of them, at most
+            /// 10,000; pages as in `list-objects`.
+            #[allow(async_fn_in_trait)]
+            pub fn index_values(
+                subscription: u32,
+                index: &str,
+                after: &str,
+                limit: u32,
+            ) -> ::core::result::Result<ValuePage, Problem> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 5 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 5
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = index;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
                     let vec1 = after;
                     let ptr1 = vec1.as_ptr().cast::<u8>();
                     let len1 = vec1.len();
@@ -487,7 +876,7 @@ pub mod hark {
                     #[cfg(target_arch = "wasm32")]
                     #[link(wasm_import_module = "hark:plugin/cache@0.1.0")]
                     unsafe extern "C" {
-                        #[link_name = "list-objects"]
+                        #[link_name = "index-values"]
                         fn wit_import3(
                             _: i32,
                             _: *mut u8,
@@ -567,8 +956,8 @@ pub mod hark {
                                     len13,
                                     len13,
                                 );
-                                Page {
-                                    objects: result10,
+                                ValuePage {
+                                    values: result10,
                                     next: _rt::string_lift(bytes13),
                                 }
                             };
@@ -600,7 +989,203 @@ pub mod hark {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
-            /// One kind of object, in some namespaces, narrowed by selectors that the API server evaluates.
+            /// What becomes of the queue when an instance takes over from another.
+            #[repr(u8)]
+            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+            pub enum QueuePolicy {
+                /// Every object is handed over again as an initial add; deletes that waited are delivered; other waiting
+                /// events are part of that replay. For plugins that keep what they know in memory.
+                Replay,
+                /// The queue goes on as it is. For plugins without memory. (`continue` in the operator's file.)
+                Keep,
+            }
+            impl ::core::fmt::Debug for QueuePolicy {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        QueuePolicy::Replay => {
+                            f.debug_tuple("QueuePolicy::Replay").finish()
+                        }
+                        QueuePolicy::Keep => f.debug_tuple("QueuePolicy::Keep").finish(),
+                    }
+                }
+            }
+            impl QueuePolicy {
+                #[doc(hidden)]
+                pub unsafe fn _lift(val: u8) -> QueuePolicy {
+                    if !cfg!(debug_assertions) {
+                        return unsafe { ::core::mem::transmute(val) };
+                    }
+                    match val {
+                        0 => QueuePolicy::Replay,
+                        1 => QueuePolicy::Keep,
+                        _ => panic!("invalid enum discriminant"),
+                    }
+                }
+            }
+            /// When waiting events of one object become one.
+            #[repr(u8)]
+            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+            pub enum DeliveryMode {
+                /// Only where they must: the queue is at its bound, or the object waits for a retry.
+                All,
+                /// Always: the plugin sees the newest state of each object, and no state that is outdated already.
+                Latest,
+            }
+            impl ::core::fmt::Debug for DeliveryMode {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        DeliveryMode::All => f.debug_tuple("DeliveryMode::All").finish(),
+                        DeliveryMode::Latest => {
+                            f.debug_tuple("DeliveryMode::Latest").finish()
+                        }
+                    }
+                }
+            }
+            impl DeliveryMode {
+                #[doc(hidden)]
+                pub unsafe fn _lift(val: u8) -> DeliveryMode {
+                    if !cfg!(debug_assertions) {
+                        return unsafe { ::core::mem::transmute(val) };
+                    }
+                    match val {
+                        0 => DeliveryMode::All,
+                        1 => DeliveryMode::Latest,
+                        _ => panic!("invalid enum discriminant"),
+                    }
+                }
+            }
+            /// How a plugin is best run, by its author's lights. The operator's file comes before it, the host's defaults
+            /// after it.
+            #[repr(C)]
+            #[derive(Clone, Copy)]
+            pub struct Proposal {
+                /// What a new version does with the events that wait. Default: `replay`.
+                pub on_reload: ::core::option::Option<QueuePolicy>,
+                /// What a fresh instance does with them after a trap or an overrun. Default: `keep`.
+                pub on_restart: ::core::option::Option<QueuePolicy>,
+                /// When waiting events of one object are merged. Default: `all`.
+                pub delivery: ::core::option::Option<DeliveryMode>,
+                /// How many instances share the events, each object always being the same one's. 1 to 64. Default: 1.
+                pub concurrency: ::core::option::Option<u32>,
+            }
+            impl ::core::fmt::Debug for Proposal {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Proposal")
+                        .field("on-reload", &self.on_reload)
+                        .field("on-restart", &self.on_restart)
+                        .field("delivery", &self.delivery)
+                        .field("concurrency", &self.concurrency)
+                        .finish()
+                }
+            }
+            #[repr(u8)]
+            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+            pub enum Operator {
+                /// There is a value, be it `null`.
+                Exists,
+                /// There is none.
+                Absent,
+                /// One of the values found is in the list.
+                OneOf,
+                /// None of the values found is in the list: also if there is no value, as in label selectors.
+                NoneOf,
+                /// One of the values found is a number greater than the one given.
+                Greater,
+                /// One of the values found is a number less than the one given.
+                Less,
+            }
+            impl ::core::fmt::Debug for Operator {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        Operator::Exists => f.debug_tuple("Operator::Exists").finish(),
+                        Operator::Absent => f.debug_tuple("Operator::Absent").finish(),
+                        Operator::OneOf => f.debug_tuple("Operator::OneOf").finish(),
+                        Operator::NoneOf => f.debug_tuple("Operator::NoneOf").finish(),
+                        Operator::Greater => f.debug_tuple("Operator::Greater").finish(),
+                        Operator::Less => f.debug_tuple("Operator::Less").finish(),
+                    }
+                }
+            }
+            impl Operator {
+                #[doc(hidden)]
+                pub unsafe fn _lift(val: u8) -> Operator {
+                    if !cfg!(debug_assertions) {
+                        return unsafe { ::core::mem::transmute(val) };
+                    }
+                    match val {
+                        0 => Operator::Exists,
+                        1 => Operator::Absent,
+                        2 => Operator::OneOf,
+                        3 => Operator::NoneOf,
+                        4 => Operator::Greater,
+                        5 => Operator::Less,
+                        _ => panic!("invalid enum discriminant"),
+                    }
+                }
+            }
+            /// Something that an object must satisfy. A condition that cannot be judged (`greater` of a text) counts as
+            /// satisfied, and the host counts it: rather an event too many than one too few.
+            #[derive(Clone)]
+            pub struct Condition {
+                /// Where to look. With asterisks there may be several values.
+                pub pointer: _rt::String,
+                pub operator: Operator,
+                /// What to compare with: none for `exists` and `absent`, one for `greater` and `less`, one or more (at
+                /// most 64, of 256 bytes at most) otherwise. A JSON text is compared by its content, a number as a number,
+                /// `true`, `false` and `null` by their names; arrays and objects equal nothing.
+                pub values: _rt::Vec<_rt::String>,
+            }
+            impl ::core::fmt::Debug for Condition {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Condition")
+                        .field("pointer", &self.pointer)
+                        .field("operator", &self.operator)
+                        .field("values", &self.values)
+                        .finish()
+                }
+            }
+            /// An index over the subscription's objects, kept by the host.
+            #[derive(Clone)]
+            pub struct IndexDefinition {
+                /// Unique within the subscription, not empty.
+                pub name: _rt::String,
+                /// The values to file an object under: texts by their content, numbers, `true` and `false` as they stand.
+                /// Values of more than 1 KiB, `null`, arrays and objects are left out.
+                pub pointer: _rt::String,
+            }
+            impl ::core::fmt::Debug for IndexDefinition {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("IndexDefinition")
+                        .field("name", &self.name)
+                        .field("pointer", &self.pointer)
+                        .finish()
+                }
+            }
+            /// One kind of object, in some namespaces, narrowed by selectors, then by conditions; and what of it is handed
+            /// over. All of it is data that the host evaluates before the plugin is woken.
+            ///
+            /// Where a text below is called a pointer, it is a JSON pointer as RFC 6901 has it (`/spec/nodeName`; in a
+            /// segment, `~1` stands for a slash and `~0` for a tilde) with one addition: a segment `*` stands for every
+            /// element of an array or every value of a map (`/spec/containers/*/image`), and `~2` for an asterisk. Array
+            /// indices are refused. At most 1,024 bytes, 32 segments, 4 asterisks.
             #[derive(Clone)]
             pub struct Subscription {
                 /// Unique within the plugin, not empty. A reload matches old and new subscriptions by it.
@@ -611,10 +1196,27 @@ pub mod hark {
                 pub kind: _rt::String,
                 /// Namespaces by name; none: all namespaces. Must be empty for a cluster-scoped kind.
                 pub namespaces: _rt::Vec<_rt::String>,
+                /// Namespaces by their labels, followed live: objects of a namespace that comes to match are added, those
+                /// of one that ceases to are deleted with reason `namespace-left`. As kubectl's `-l` takes it; empty: no
+                /// such narrowing. Not together with `namespaces`. Needs the right to list and watch namespaces, and the
+                /// kind in all of them.
+                pub namespace_selector: _rt::String,
                 /// A label selector as kubectl's `-l` takes it (`app=web,tier!=test`); empty: every object.
                 pub label_selector: _rt::String,
                 /// A field selector as kubectl's `--field-selector` takes it; empty: every object.
                 pub field_selector: _rt::String,
+                /// What an object must satisfy to be the subscription's, all of it. An object that comes to satisfy them
+                /// arrives as an add, one that ceases to as a delete with reason `filtered`. At most 32.
+                pub conditions: _rt::Vec<Condition>,
+                /// Pointers: an update is handed over only if one of the values there differs between the old state and
+                /// the new one. Adds, deletes and resyncs always are. None: `fields`. At most 64.
+                pub changed: _rt::Vec<_rt::String>,
+                /// Pointers: the text handed over has the values there, each at its place, and nothing else. What is
+                /// absent stays absent; arrays keep their length, with `{}` for maps of which nothing is named and `null`
+                /// for other elements. None: whole objects. At most 64.
+                pub fields: _rt::Vec<_rt::String>,
+                /// What `cache.by-index` can be asked for. At most 16.
+                pub indexes: _rt::Vec<IndexDefinition>,
                 /// Every so many seconds each object in the cache is handed over again as an `on-update` with
                 /// `resync` true. 0: never. Values from 1 to 9 count as 10.
                 pub resync_seconds: u32,
@@ -631,8 +1233,13 @@ pub mod hark {
                         .field("api-version", &self.api_version)
                         .field("kind", &self.kind)
                         .field("namespaces", &self.namespaces)
+                        .field("namespace-selector", &self.namespace_selector)
                         .field("label-selector", &self.label_selector)
                         .field("field-selector", &self.field_selector)
+                        .field("conditions", &self.conditions)
+                        .field("changed", &self.changed)
+                        .field("fields", &self.fields)
+                        .field("indexes", &self.indexes)
                         .field("resync-seconds", &self.resync_seconds)
                         .field("extra", &self.extra)
                         .finish()
@@ -648,6 +1255,8 @@ pub mod hark {
                 /// What the plugin wants to be told, in the order that `subscription` numbers of the handler
                 /// functions count, from 0. At least one, at most 64.
                 pub subscriptions: _rt::Vec<Subscription>,
+                /// How the author thinks the plugin is best run.
+                pub proposal: Proposal,
                 /// Room to grow: pairs of name and value. A name that the host does not know is ignored.
                 pub extra: _rt::Vec<(_rt::String, _rt::String)>,
             }
@@ -660,6 +1269,7 @@ pub mod hark {
                         .field("name", &self.name)
                         .field("version", &self.version)
                         .field("subscriptions", &self.subscriptions)
+                        .field("proposal", &self.proposal)
                         .field("extra", &self.extra)
                         .finish()
                 }
@@ -697,9 +1307,10 @@ pub mod hark {
                 /// A relist no longer had it: it went while the watch was broken. The object is the last state
                 /// known, which may be older than its final one.
                 Unknown,
-                /// It ceased to satisfy a filter that the host evaluates. No host of 0.1.0 sends it yet.
+                /// It ceased to satisfy the subscription's conditions. It may well exist. The object is the last state that
+                /// did.
                 Filtered,
-                /// Its namespace left the subscription. No host of 0.1.0 sends it yet.
+                /// Its namespace ceased to match the subscription's namespace selector, or is gone.
                 NamespaceLeft,
                 /// A reason newer than this package: treat it as a delete.
                 Other,
@@ -804,13 +1415,16 @@ pub mod hark {
 pub mod exports {
     pub mod hark {
         pub mod plugin {
-            /// What every plugin exports. The host calls one function at a time and never re-enters the instance.
+            /// What every plugin exports. The host calls one function at a time and never re-enters the instance. With
+            /// `concurrency` there are several instances, each with a memory of its own and one call at a time.
             ///
-            /// Objects are JSON text, the API server's own bytes (without `metadata.managedFields`), at most
-            /// `limits.object` bytes (4 MiB by default). Each call may use its deadline (`limits.deadline`, 1 s of the
-            /// guest's own running time by default). A call that traps or overruns it counts as `retry`: the instance
-            /// is thrown away, with everything it held in memory, and a fresh one gets the event again, at most
-            /// `limits.max_attempts` (10) times.
+            /// Objects are JSON text: the API server's own bytes (without `metadata.managedFields`) or, where the
+            /// subscription names `fields`, what those leave of them. A text is at most `limits.object` bytes (4 MiB by
+            /// default) as it is handed over. The target names the object whatever `fields` leave.
+            ///
+            /// Each call may use its deadline (`limits.deadline`, 1 s of the guest's own running time by default). A call
+            /// that traps or overruns it counts as `retry`: the instance is thrown away, with everything it held in memory,
+            /// and a fresh one gets the event again, at most `limits.max_attempts` (10) times.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod handler {
                 #[used]
@@ -835,6 +1449,7 @@ pub mod exports {
                                     name: name2,
                                     version: version2,
                                     subscriptions: subscriptions2,
+                                    proposal: proposal2,
                                     extra: extra2,
                                 } = e;
                                 let vec3 = (name2.into_bytes()).into_boxed_slice();
@@ -857,30 +1472,35 @@ pub mod exports {
                                 *ptr1
                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>() = ptr4.cast_mut();
-                                let vec17 = subscriptions2;
-                                let len17 = vec17.len();
-                                let layout17 = _rt::alloc::Layout::from_size_align(
-                                        vec17.len() * (15 * ::core::mem::size_of::<*const u8>()),
+                                let vec31 = subscriptions2;
+                                let len31 = vec31.len();
+                                let layout31 = _rt::alloc::Layout::from_size_align(
+                                        vec31.len() * (25 * ::core::mem::size_of::<*const u8>()),
                                         ::core::mem::size_of::<*const u8>(),
                                     )
                                     .unwrap();
-                                let (result17, _cleanup17) = ::wit_bindgen::rt::Cleanup::new(
-                                    layout17,
+                                let (result31, _cleanup31) = ::wit_bindgen::rt::Cleanup::new(
+                                    layout31,
                                 );
-                                if let Some(cleanup) = _cleanup17 {
+                                if let Some(cleanup) = _cleanup31 {
                                     cleanup.forget();
                                 }
-                                for (i, e) in vec17.into_iter().enumerate() {
-                                    let base = result17
-                                        .add(i * (15 * ::core::mem::size_of::<*const u8>()));
+                                for (i, e) in vec31.into_iter().enumerate() {
+                                    let base = result31
+                                        .add(i * (25 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let super::super::super::super::hark::plugin::plugin_types::Subscription {
                                             name: name5,
                                             api_version: api_version5,
                                             kind: kind5,
                                             namespaces: namespaces5,
+                                            namespace_selector: namespace_selector5,
                                             label_selector: label_selector5,
                                             field_selector: field_selector5,
+                                            conditions: conditions5,
+                                            changed: changed5,
+                                            fields: fields5,
+                                            indexes: indexes5,
                                             resync_seconds: resync_seconds5,
                                             extra: extra5,
                                         } = e;
@@ -945,7 +1565,7 @@ pub mod exports {
                                         *base
                                             .add(6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>() = result10;
-                                        let vec11 = (label_selector5.into_bytes())
+                                        let vec11 = (namespace_selector5.into_bytes())
                                             .into_boxed_slice();
                                         let ptr11 = vec11.as_ptr().cast::<u8>();
                                         let len11 = vec11.len();
@@ -956,7 +1576,7 @@ pub mod exports {
                                         *base
                                             .add(8 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>() = ptr11.cast_mut();
-                                        let vec12 = (field_selector5.into_bytes())
+                                        let vec12 = (label_selector5.into_bytes())
                                             .into_boxed_slice();
                                         let ptr12 = vec12.as_ptr().cast::<u8>();
                                         let len12 = vec12.len();
@@ -967,118 +1587,382 @@ pub mod exports {
                                         *base
                                             .add(10 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>() = ptr12.cast_mut();
+                                        let vec13 = (field_selector5.into_bytes())
+                                            .into_boxed_slice();
+                                        let ptr13 = vec13.as_ptr().cast::<u8>();
+                                        let len13 = vec13.len();
+                                        ::core::mem::forget(vec13);
+                                        *base
+                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len13;
                                         *base
                                             .add(12 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<i32>() = _rt::as_i32(resync_seconds5);
-                                        let vec16 = extra5;
-                                        let len16 = vec16.len();
-                                        let layout16 = _rt::alloc::Layout::from_size_align(
-                                                vec16.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                                            .cast::<*mut u8>() = ptr13.cast_mut();
+                                        let vec18 = conditions5;
+                                        let len18 = vec18.len();
+                                        let layout18 = _rt::alloc::Layout::from_size_align(
+                                                vec18.len() * (5 * ::core::mem::size_of::<*const u8>()),
                                                 ::core::mem::size_of::<*const u8>(),
                                             )
                                             .unwrap();
-                                        let (result16, _cleanup16) = ::wit_bindgen::rt::Cleanup::new(
-                                            layout16,
+                                        let (result18, _cleanup18) = ::wit_bindgen::rt::Cleanup::new(
+                                            layout18,
                                         );
-                                        if let Some(cleanup) = _cleanup16 {
+                                        if let Some(cleanup) = _cleanup18 {
                                             cleanup.forget();
                                         }
-                                        for (i, e) in vec16.into_iter().enumerate() {
-                                            let base = result16
-                                                .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                        for (i, e) in vec18.into_iter().enumerate() {
+                                            let base = result18
+                                                .add(i * (5 * ::core::mem::size_of::<*const u8>()));
                                             {
-                                                let (t13_0, t13_1) = e;
-                                                let vec14 = (t13_0.into_bytes()).into_boxed_slice();
-                                                let ptr14 = vec14.as_ptr().cast::<u8>();
-                                                let len14 = vec14.len();
-                                                ::core::mem::forget(vec14);
-                                                *base
-                                                    .add(::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len14;
-                                                *base.add(0).cast::<*mut u8>() = ptr14.cast_mut();
-                                                let vec15 = (t13_1.into_bytes()).into_boxed_slice();
+                                                let super::super::super::super::hark::plugin::plugin_types::Condition {
+                                                    pointer: pointer14,
+                                                    operator: operator14,
+                                                    values: values14,
+                                                } = e;
+                                                let vec15 = (pointer14.into_bytes()).into_boxed_slice();
                                                 let ptr15 = vec15.as_ptr().cast::<u8>();
                                                 let len15 = vec15.len();
                                                 ::core::mem::forget(vec15);
                                                 *base
-                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>() = len15;
+                                                *base.add(0).cast::<*mut u8>() = ptr15.cast_mut();
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr15.cast_mut();
+                                                    .cast::<u8>() = (operator14.clone() as i32) as u8;
+                                                let vec17 = values14;
+                                                let len17 = vec17.len();
+                                                let layout17 = _rt::alloc::Layout::from_size_align(
+                                                        vec17.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                                        ::core::mem::size_of::<*const u8>(),
+                                                    )
+                                                    .unwrap();
+                                                let (result17, _cleanup17) = ::wit_bindgen::rt::Cleanup::new(
+                                                    layout17,
+                                                );
+                                                if let Some(cleanup) = _cleanup17 {
+                                                    cleanup.forget();
+                                                }
+                                                for (i, e) in vec17.into_iter().enumerate() {
+                                                    let base = result17
+                                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                                    {
+                                                        let vec16 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr16 = vec16.as_ptr().cast::<u8>();
+                                                        let len16 = vec16.len();
+                                                        ::core::mem::forget(vec16);
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len16;
+                                                        *base.add(0).cast::<*mut u8>() = ptr16.cast_mut();
+                                                    }
+                                                }
+                                                *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len17;
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = result17;
                                             }
                                         }
                                         *base
-                                            .add(14 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len16;
+                                            .add(15 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len18;
                                         *base
-                                            .add(13 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = result16;
+                                            .add(14 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = result18;
+                                        let vec20 = changed5;
+                                        let len20 = vec20.len();
+                                        let layout20 = _rt::alloc::Layout::from_size_align(
+                                                vec20.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                                ::core::mem::size_of::<*const u8>(),
+                                            )
+                                            .unwrap();
+                                        let (result20, _cleanup20) = ::wit_bindgen::rt::Cleanup::new(
+                                            layout20,
+                                        );
+                                        if let Some(cleanup) = _cleanup20 {
+                                            cleanup.forget();
+                                        }
+                                        for (i, e) in vec20.into_iter().enumerate() {
+                                            let base = result20
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let vec19 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr19 = vec19.as_ptr().cast::<u8>();
+                                                let len19 = vec19.len();
+                                                ::core::mem::forget(vec19);
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len19;
+                                                *base.add(0).cast::<*mut u8>() = ptr19.cast_mut();
+                                            }
+                                        }
+                                        *base
+                                            .add(17 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len20;
+                                        *base
+                                            .add(16 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = result20;
+                                        let vec22 = fields5;
+                                        let len22 = vec22.len();
+                                        let layout22 = _rt::alloc::Layout::from_size_align(
+                                                vec22.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                                ::core::mem::size_of::<*const u8>(),
+                                            )
+                                            .unwrap();
+                                        let (result22, _cleanup22) = ::wit_bindgen::rt::Cleanup::new(
+                                            layout22,
+                                        );
+                                        if let Some(cleanup) = _cleanup22 {
+                                            cleanup.forget();
+                                        }
+                                        for (i, e) in vec22.into_iter().enumerate() {
+                                            let base = result22
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let vec21 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr21 = vec21.as_ptr().cast::<u8>();
+                                                let len21 = vec21.len();
+                                                ::core::mem::forget(vec21);
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len21;
+                                                *base.add(0).cast::<*mut u8>() = ptr21.cast_mut();
+                                            }
+                                        }
+                                        *base
+                                            .add(19 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len22;
+                                        *base
+                                            .add(18 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = result22;
+                                        let vec26 = indexes5;
+                                        let len26 = vec26.len();
+                                        let layout26 = _rt::alloc::Layout::from_size_align(
+                                                vec26.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                                                ::core::mem::size_of::<*const u8>(),
+                                            )
+                                            .unwrap();
+                                        let (result26, _cleanup26) = ::wit_bindgen::rt::Cleanup::new(
+                                            layout26,
+                                        );
+                                        if let Some(cleanup) = _cleanup26 {
+                                            cleanup.forget();
+                                        }
+                                        for (i, e) in vec26.into_iter().enumerate() {
+                                            let base = result26
+                                                .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let super::super::super::super::hark::plugin::plugin_types::IndexDefinition {
+                                                    name: name23,
+                                                    pointer: pointer23,
+                                                } = e;
+                                                let vec24 = (name23.into_bytes()).into_boxed_slice();
+                                                let ptr24 = vec24.as_ptr().cast::<u8>();
+                                                let len24 = vec24.len();
+                                                ::core::mem::forget(vec24);
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len24;
+                                                *base.add(0).cast::<*mut u8>() = ptr24.cast_mut();
+                                                let vec25 = (pointer23.into_bytes()).into_boxed_slice();
+                                                let ptr25 = vec25.as_ptr().cast::<u8>();
+                                                let len25 = vec25.len();
+                                                ::core::mem::forget(vec25);
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len25;
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr25.cast_mut();
+                                            }
+                                        }
+                                        *base
+                                            .add(21 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len26;
+                                        *base
+                                            .add(20 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = result26;
+                                        *base
+                                            .add(22 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i32>() = _rt::as_i32(resync_seconds5);
+                                        let vec30 = extra5;
+                                        let len30 = vec30.len();
+                                        let layout30 = _rt::alloc::Layout::from_size_align(
+                                                vec30.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                                                ::core::mem::size_of::<*const u8>(),
+                                            )
+                                            .unwrap();
+                                        let (result30, _cleanup30) = ::wit_bindgen::rt::Cleanup::new(
+                                            layout30,
+                                        );
+                                        if let Some(cleanup) = _cleanup30 {
+                                            cleanup.forget();
+                                        }
+                                        for (i, e) in vec30.into_iter().enumerate() {
+                                            let base = result30
+                                                .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let (t27_0, t27_1) = e;
+                                                let vec28 = (t27_0.into_bytes()).into_boxed_slice();
+                                                let ptr28 = vec28.as_ptr().cast::<u8>();
+                                                let len28 = vec28.len();
+                                                ::core::mem::forget(vec28);
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len28;
+                                                *base.add(0).cast::<*mut u8>() = ptr28.cast_mut();
+                                                let vec29 = (t27_1.into_bytes()).into_boxed_slice();
+                                                let ptr29 = vec29.as_ptr().cast::<u8>();
+                                                let len29 = vec29.len();
+                                                ::core::mem::forget(vec29);
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len29;
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr29.cast_mut();
+                                            }
+                                        }
+                                        *base
+                                            .add(24 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len30;
+                                        *base
+                                            .add(23 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = result30;
                                     }
                                 }
                                 *ptr1
                                     .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len17;
+                                    .cast::<usize>() = len31;
                                 *ptr1
                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result17;
-                                let vec21 = extra2;
-                                let len21 = vec21.len();
-                                let layout21 = _rt::alloc::Layout::from_size_align(
-                                        vec21.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                                    .cast::<*mut u8>() = result31;
+                                let super::super::super::super::hark::plugin::plugin_types::Proposal {
+                                    on_reload: on_reload32,
+                                    on_restart: on_restart32,
+                                    delivery: delivery32,
+                                    concurrency: concurrency32,
+                                } = proposal2;
+                                match on_reload32 {
+                                    Some(e) => {
+                                        *ptr1
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (1i32) as u8;
+                                        *ptr1
+                                            .add(1 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (e.clone() as i32) as u8;
+                                    }
+                                    None => {
+                                        *ptr1
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (0i32) as u8;
+                                    }
+                                };
+                                match on_restart32 {
+                                    Some(e) => {
+                                        *ptr1
+                                            .add(2 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (1i32) as u8;
+                                        *ptr1
+                                            .add(3 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (e.clone() as i32) as u8;
+                                    }
+                                    None => {
+                                        *ptr1
+                                            .add(2 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (0i32) as u8;
+                                    }
+                                };
+                                match delivery32 {
+                                    Some(e) => {
+                                        *ptr1
+                                            .add(4 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (1i32) as u8;
+                                        *ptr1
+                                            .add(5 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (e.clone() as i32) as u8;
+                                    }
+                                    None => {
+                                        *ptr1
+                                            .add(4 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (0i32) as u8;
+                                    }
+                                };
+                                match concurrency32 {
+                                    Some(e) => {
+                                        *ptr1
+                                            .add(8 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (1i32) as u8;
+                                        *ptr1
+                                            .add(12 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i32>() = _rt::as_i32(e);
+                                    }
+                                    None => {
+                                        *ptr1
+                                            .add(8 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (0i32) as u8;
+                                    }
+                                };
+                                let vec36 = extra2;
+                                let len36 = vec36.len();
+                                let layout36 = _rt::alloc::Layout::from_size_align(
+                                        vec36.len() * (4 * ::core::mem::size_of::<*const u8>()),
                                         ::core::mem::size_of::<*const u8>(),
                                     )
                                     .unwrap();
-                                let (result21, _cleanup21) = ::wit_bindgen::rt::Cleanup::new(
-                                    layout21,
+                                let (result36, _cleanup36) = ::wit_bindgen::rt::Cleanup::new(
+                                    layout36,
                                 );
-                                if let Some(cleanup) = _cleanup21 {
+                                if let Some(cleanup) = _cleanup36 {
                                     cleanup.forget();
                                 }
-                                for (i, e) in vec21.into_iter().enumerate() {
-                                    let base = result21
+                                for (i, e) in vec36.into_iter().enumerate() {
+                                    let base = result36
                                         .add(i * (4 * ::core::mem::size_of::<*const u8>()));
                                     {
-                                        let (t18_0, t18_1) = e;
-                                        let vec19 = (t18_0.into_bytes()).into_boxed_slice();
-                                        let ptr19 = vec19.as_ptr().cast::<u8>();
-                                        let len19 = vec19.len();
-                                        ::core::mem::forget(vec19);
+                                        let (t33_0, t33_1) = e;
+                                        let vec34 = (t33_0.into_bytes()).into_boxed_slice();
+                                        let ptr34 = vec34.as_ptr().cast::<u8>();
+                                        let len34 = vec34.len();
+                                        ::core::mem::forget(vec34);
                                         *base
                                             .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len19;
-                                        *base.add(0).cast::<*mut u8>() = ptr19.cast_mut();
-                                        let vec20 = (t18_1.into_bytes()).into_boxed_slice();
-                                        let ptr20 = vec20.as_ptr().cast::<u8>();
-                                        let len20 = vec20.len();
-                                        ::core::mem::forget(vec20);
+                                            .cast::<usize>() = len34;
+                                        *base.add(0).cast::<*mut u8>() = ptr34.cast_mut();
+                                        let vec35 = (t33_1.into_bytes()).into_boxed_slice();
+                                        let ptr35 = vec35.as_ptr().cast::<u8>();
+                                        let len35 = vec35.len();
+                                        ::core::mem::forget(vec35);
                                         *base
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len20;
+                                            .cast::<usize>() = len35;
                                         *base
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr20.cast_mut();
+                                            .cast::<*mut u8>() = ptr35.cast_mut();
                                     }
                                 }
                                 *ptr1
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len21;
+                                    .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len36;
                                 *ptr1
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result21;
+                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = result36;
                             }
                             Err(e) => {
                                 *ptr1.add(0).cast::<u8>() = (1i32) as u8;
-                                let vec22 = (e.into_bytes()).into_boxed_slice();
-                                let ptr22 = vec22.as_ptr().cast::<u8>();
-                                let len22 = vec22.len();
-                                ::core::mem::forget(vec22);
+                                let vec37 = (e.into_bytes()).into_boxed_slice();
+                                let ptr37 = vec37.as_ptr().cast::<u8>();
+                                let len37 = vec37.len();
+                                ::core::mem::forget(vec37);
                                 *ptr1
                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len22;
+                                    .cast::<usize>() = len37;
                                 *ptr1
                                     .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr22.cast_mut();
+                                    .cast::<*mut u8>() = ptr37.cast_mut();
                             }
                         };
                         ptr1
@@ -1111,11 +1995,11 @@ pub mod exports {
                                 let l6 = *arg0
                                     .add(6 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let base29 = l5;
-                                let len29 = l6;
-                                for i in 0..len29 {
-                                    let base = base29
-                                        .add(i * (15 * ::core::mem::size_of::<*const u8>()));
+                                let base58 = l5;
+                                let len58 = l6;
+                                for i in 0..len58 {
+                                    let base = base58
+                                        .add(i * (25 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let l7 = *base.add(0).cast::<*mut u8>();
                                         let l8 = *base
@@ -1175,83 +2059,217 @@ pub mod exports {
                                             .cast::<usize>();
                                         _rt::cabi_dealloc(l20, l21, 1);
                                         let l22 = *base
-                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                            .add(12 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
                                         let l23 = *base
-                                            .add(14 * ::core::mem::size_of::<*const u8>())
+                                            .add(13 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        let base28 = l22;
-                                        let len28 = l23;
-                                        for i in 0..len28 {
-                                            let base = base28
-                                                .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                        _rt::cabi_dealloc(l22, l23, 1);
+                                        let l24 = *base
+                                            .add(14 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l25 = *base
+                                            .add(15 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base33 = l24;
+                                        let len33 = l25;
+                                        for i in 0..len33 {
+                                            let base = base33
+                                                .add(i * (5 * ::core::mem::size_of::<*const u8>()));
                                             {
-                                                let l24 = *base.add(0).cast::<*mut u8>();
-                                                let l25 = *base
+                                                let l26 = *base.add(0).cast::<*mut u8>();
+                                                let l27 = *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                _rt::cabi_dealloc(l24, l25, 1);
-                                                let l26 = *base
-                                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l27 = *base
-                                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
                                                 _rt::cabi_dealloc(l26, l27, 1);
+                                                let l28 = *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l29 = *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let base32 = l28;
+                                                let len32 = l29;
+                                                for i in 0..len32 {
+                                                    let base = base32
+                                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                                    {
+                                                        let l30 = *base.add(0).cast::<*mut u8>();
+                                                        let l31 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l30, l31, 1);
+                                                    }
+                                                }
+                                                _rt::cabi_dealloc(
+                                                    base32,
+                                                    len32 * (2 * ::core::mem::size_of::<*const u8>()),
+                                                    ::core::mem::size_of::<*const u8>(),
+                                                );
                                             }
                                         }
                                         _rt::cabi_dealloc(
-                                            base28,
-                                            len28 * (4 * ::core::mem::size_of::<*const u8>()),
+                                            base33,
+                                            len33 * (5 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l34 = *base
+                                            .add(16 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l35 = *base
+                                            .add(17 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base38 = l34;
+                                        let len38 = l35;
+                                        for i in 0..len38 {
+                                            let base = base38
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let l36 = *base.add(0).cast::<*mut u8>();
+                                                let l37 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l36, l37, 1);
+                                            }
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base38,
+                                            len38 * (2 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l39 = *base
+                                            .add(18 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l40 = *base
+                                            .add(19 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base43 = l39;
+                                        let len43 = l40;
+                                        for i in 0..len43 {
+                                            let base = base43
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let l41 = *base.add(0).cast::<*mut u8>();
+                                                let l42 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l41, l42, 1);
+                                            }
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base43,
+                                            len43 * (2 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l44 = *base
+                                            .add(20 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l45 = *base
+                                            .add(21 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base50 = l44;
+                                        let len50 = l45;
+                                        for i in 0..len50 {
+                                            let base = base50
+                                                .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let l46 = *base.add(0).cast::<*mut u8>();
+                                                let l47 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l46, l47, 1);
+                                                let l48 = *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l49 = *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l48, l49, 1);
+                                            }
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base50,
+                                            len50 * (4 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l51 = *base
+                                            .add(23 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l52 = *base
+                                            .add(24 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base57 = l51;
+                                        let len57 = l52;
+                                        for i in 0..len57 {
+                                            let base = base57
+                                                .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let l53 = *base.add(0).cast::<*mut u8>();
+                                                let l54 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l53, l54, 1);
+                                                let l55 = *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l56 = *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l55, l56, 1);
+                                            }
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base57,
+                                            len57 * (4 * ::core::mem::size_of::<*const u8>()),
                                             ::core::mem::size_of::<*const u8>(),
                                         );
                                     }
                                 }
                                 _rt::cabi_dealloc(
-                                    base29,
-                                    len29 * (15 * ::core::mem::size_of::<*const u8>()),
+                                    base58,
+                                    len58 * (25 * ::core::mem::size_of::<*const u8>()),
                                     ::core::mem::size_of::<*const u8>(),
                                 );
-                                let l30 = *arg0
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                let l59 = *arg0
+                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
-                                let l31 = *arg0
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                let l60 = *arg0
+                                    .add(16 + 8 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let base36 = l30;
-                                let len36 = l31;
-                                for i in 0..len36 {
-                                    let base = base36
+                                let base65 = l59;
+                                let len65 = l60;
+                                for i in 0..len65 {
+                                    let base = base65
                                         .add(i * (4 * ::core::mem::size_of::<*const u8>()));
                                     {
-                                        let l32 = *base.add(0).cast::<*mut u8>();
-                                        let l33 = *base
+                                        let l61 = *base.add(0).cast::<*mut u8>();
+                                        let l62 = *base
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l32, l33, 1);
-                                        let l34 = *base
+                                        _rt::cabi_dealloc(l61, l62, 1);
+                                        let l63 = *base
                                             .add(2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l35 = *base
+                                        let l64 = *base
                                             .add(3 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l34, l35, 1);
+                                        _rt::cabi_dealloc(l63, l64, 1);
                                     }
                                 }
                                 _rt::cabi_dealloc(
-                                    base36,
-                                    len36 * (4 * ::core::mem::size_of::<*const u8>()),
+                                    base65,
+                                    len65 * (4 * ::core::mem::size_of::<*const u8>()),
                                     ::core::mem::size_of::<*const u8>(),
                                 );
                             }
                             _ => {
-                                let l37 = *arg0
+                                let l66 = *arg0
                                     .add(::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
-                                let l38 = *arg0
+                                let l67 = *arg0
                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                _rt::cabi_dealloc(l37, l38, 1);
+                                _rt::cabi_dealloc(l66, l67, 1);
                             }
                         }
                     }
@@ -1718,8 +2736,9 @@ pub mod exports {
                     /// before stays in place.
                     #[allow(async_fn_in_trait)]
                     fn describe() -> ::core::result::Result<Description, _rt::String>;
-                    /// An object that was not there (for this subscription) is there now. `initial` is true if it existed
-                    /// when the subscription began (the first list, or the replay after a reload), false if it came later.
+                    /// An object that was not there (for this subscription) is there now: it was created, came to satisfy the
+                    /// subscription's selectors or conditions, or its namespace did. `initial` is true if it was the subscription's
+                    /// when that began (the first list, or a replay to a new instance), false if it came later.
                     #[allow(async_fn_in_trait)]
                     fn on_add(
                         subscription: u32,
@@ -1727,10 +2746,14 @@ pub mod exports {
                         object: _rt::String,
                         initial: bool,
                     ) -> ::core::result::Result<(), Failure>;
-                    /// The object changed. `old-object` is the last state handed over or waiting to be: states in between
-                    /// may have been skipped, never reordered. `resync` is true if nothing changed and the subscription's
-                    /// `resync-seconds` are over: both texts are the same then. A deletion and re-creation under one name
-                    /// is never an update.
+                    /// The object changed, and satisfies the subscription's conditions before and after. `old-object` is the last
+                    /// state handed over or waiting to be: states in between may have been skipped, never reordered. `resync` is
+                    /// true if nothing changed and the subscription's `resync-seconds` are over: both texts are the same then. A
+                    /// deletion and re-creation under one name is never an update.
+                    ///
+                    /// Where `changed` (or `fields`) leaves updates out, `old-object` is the state just before the change that is
+                    /// handed over. At the pointers of `changed` that is what was handed over last; elsewhere it may be newer,
+                    /// since updates that touched nothing of `changed` went by unseen.
                     #[allow(async_fn_in_trait)]
                     fn on_update(
                         subscription: u32,
@@ -1739,9 +2762,9 @@ pub mod exports {
                         new_object: _rt::String,
                         resync: bool,
                     ) -> ::core::result::Result<(), Failure>;
-                    /// The object is gone, for the reason given. `object` is its last known state. Called only for objects that
-                    /// were handed over before: to this version of the plugin or, after a reload with `replay`, to an earlier
-                    /// one, whose waiting deletes the new version gets.
+                    /// The object is gone, or no longer the subscription's, for the reason given. `object` is the last known state
+                    /// that was the subscription's. Called only for objects that were handed over before: to this version of the
+                    /// plugin or, after a reload with `replay`, to an earlier one, whose waiting deletes the new version gets.
                     #[allow(async_fn_in_trait)]
                     fn on_delete(
                         subscription: u32,
@@ -1805,11 +2828,11 @@ pub mod exports {
                 struct _RetArea(
                     [::core::mem::MaybeUninit<
                         u8,
-                    >; 9 * ::core::mem::size_of::<*const u8>()],
+                    >; 16 + 9 * ::core::mem::size_of::<*const u8>()],
                 );
                 static mut _RET_AREA: _RetArea = _RetArea(
-                    [::core::mem::MaybeUninit::uninit(); 9
-                        * ::core::mem::size_of::<*const u8>()],
+                    [::core::mem::MaybeUninit::uninit(); 16
+                        + 9 * ::core::mem::size_of::<*const u8>()],
                 );
             }
         }
@@ -1893,6 +2916,7 @@ mod _rt {
             self as i32
         }
     }
+    pub use alloc_crate::alloc;
     pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
         if size == 0 {
             return;
@@ -1906,7 +2930,6 @@ mod _rt {
     pub fn run_ctors_once() {
         ::wit_bindgen::rt::run_ctors_once();
     }
-    pub use alloc_crate::alloc;
     pub unsafe fn bool_lift(val: u8) -> bool {
         if cfg!(debug_assertions) {
             match val {
@@ -1950,41 +2973,52 @@ macro_rules! __export_plugin_impl {
         : () = { #[rustfmt::skip] #[cfg(target_arch = "wasm32")] #[unsafe (link_section =
         "component-type:wit-bindgen:0.61.1:hark:plugin@0.1.0:plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1495] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2045] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xda\x0a\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x80\x0f\x01A\x02\x01\
 A\x10\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x15\
 hark:plugin/log@0.1.0\x05\0\x01B\x05\x01ks\x01@\x01\x03keys\0\0\x04\0\x03get\x01\
 \x01\x01@\0\0s\x04\0\x03all\x01\x02\x03\0\x1ahark:plugin/settings@0.1.0\x05\x01\x01\
 B\x05\x01@\0\0w\x04\0\x08sequence\x01\0\x01@\0\0y\x04\0\x07attempt\x01\x01\x04\0\
-\x0aarrived-ms\x01\0\x03\0\x1ahark:plugin/delivery@0.1.0\x05\x02\x01B\x0c\x01m\x04\
-\x0anot-synced\x14unknown-subscription\x07invalid\x05other\x04\0\x07problem\x03\0\
-\0\x01ps\x01r\x02\x07objects\x02\x04nexts\x04\0\x04page\x03\0\x03\x01ks\x01j\x01\
-\x05\x01\x01\x01@\x03\x0csubscriptiony\x09namespaces\x04names\0\x06\x04\0\x03get\
-\x01\x07\x01j\x01\x04\x01\x01\x01@\x04\x0csubscriptiony\x09namespaces\x05afters\x05\
-limity\0\x08\x04\0\x0clist-objects\x01\x09\x03\0\x17hark:plugin/cache@0.1.0\x05\x03\
-\x01B\x10\x01ps\x01o\x02ss\x01p\x01\x01r\x08\x04names\x0bapi-versions\x04kinds\x0a\
-namespaces\0\x0elabel-selectors\x0efield-selectors\x0eresync-secondsy\x05extra\x02\
-\x04\0\x0csubscription\x03\0\x03\x01p\x04\x01r\x04\x04names\x07versions\x0dsubsc\
-riptions\x05\x05extra\x02\x04\0\x0bdescription\x03\0\x06\x01r\x04\x09namespaces\x04\
-names\x03uids\x10resource-versions\x04\0\x10object-reference\x03\0\x08\x01m\x05\x07\
-deleted\x07unknown\x08filtered\x0enamespace-left\x05other\x04\0\x0ddelete-reason\
-\x03\0\x0a\x01r\x02\x07messages\x08after-msy\x04\0\x0dretry-request\x03\0\x0c\x01\
-q\x02\x05retry\x01\x0d\0\x09permanent\x01s\0\x04\0\x07failure\x03\0\x0e\x03\0\x1e\
-hark:plugin/plugin-types@0.1.0\x05\x04\x02\x03\0\x04\x0bdescription\x02\x03\0\x04\
-\x10object-reference\x02\x03\0\x04\x07failure\x02\x03\0\x04\x0ddelete-reason\x01\
-B\x12\x02\x03\x02\x01\x05\x04\0\x0bdescription\x03\0\0\x02\x03\x02\x01\x06\x04\0\
-\x10object-reference\x03\0\x02\x02\x03\x02\x01\x07\x04\0\x07failure\x03\0\x04\x02\
-\x03\x02\x01\x08\x04\0\x0ddelete-reason\x03\0\x06\x01j\x01\x01\x01s\x01@\0\0\x08\
-\x04\0\x08describe\x01\x09\x01j\0\x01\x05\x01@\x04\x0csubscriptiony\x06target\x03\
-\x06objects\x07initial\x7f\0\x0a\x04\0\x06on-add\x01\x0b\x01@\x05\x0csubscriptio\
-ny\x06target\x03\x0aold-objects\x0anew-objects\x06resync\x7f\0\x0a\x04\0\x09on-u\
-pdate\x01\x0c\x01@\x04\x0csubscriptiony\x06target\x03\x06objects\x06reason\x07\0\
-\x0a\x04\0\x09on-delete\x01\x0d\x04\0\x19hark:plugin/handler@0.1.0\x05\x09\x04\0\
-\x18hark:plugin/plugin@0.1.0\x04\0\x0b\x0c\x01\0\x06plugin\x03\0\0\0G\x09produce\
-rs\x01\x0cprocessed-by\x02\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060.\
-61.1";
+\x0aarrived-ms\x01\0\x03\0\x1ahark:plugin/delivery@0.1.0\x05\x02\x01B\x13\x01m\x05\
+\x0anot-synced\x14unknown-subscription\x0dunknown-index\x07invalid\x05other\x04\0\
+\x07problem\x03\0\0\x01ps\x01r\x02\x07objects\x02\x04nexts\x04\0\x04page\x03\0\x03\
+\x01r\x02\x06values\x02\x04nexts\x04\0\x0avalue-page\x03\0\x05\x01ks\x01j\x01\x07\
+\x01\x01\x01@\x04\x0csubscriptiony\x09namespaces\x04names\x06fields\x02\0\x08\x04\
+\0\x03get\x01\x09\x01j\x01\x04\x01\x01\x01@\x05\x0csubscriptiony\x09namespaces\x06\
+fields\x02\x05afters\x05limity\0\x0a\x04\0\x0clist-objects\x01\x0b\x01@\x06\x0cs\
+ubscriptiony\x05indexs\x05values\x06fields\x02\x05afters\x05limity\0\x0a\x04\0\x08\
+by-index\x01\x0c\x01j\x01\x06\x01\x01\x01@\x04\x0csubscriptiony\x05indexs\x05aft\
+ers\x05limity\0\x0d\x04\0\x0cindex-values\x01\x0e\x03\0\x17hark:plugin/cache@0.1\
+.0\x05\x03\x01B!\x01m\x02\x06replay\x04keep\x04\0\x0cqueue-policy\x03\0\0\x01m\x02\
+\x03all\x06latest\x04\0\x0ddelivery-mode\x03\0\x02\x01k\x01\x01k\x03\x01ky\x01r\x04\
+\x09on-reload\x04\x0aon-restart\x04\x08delivery\x05\x0bconcurrency\x06\x04\0\x08\
+proposal\x03\0\x07\x01m\x06\x06exists\x06absent\x06one-of\x07none-of\x07greater\x04\
+less\x04\0\x08operator\x03\0\x09\x01ps\x01r\x03\x07pointers\x08operator\x0a\x06v\
+alues\x0b\x04\0\x09condition\x03\0\x0c\x01r\x02\x04names\x07pointers\x04\0\x10in\
+dex-definition\x03\0\x0e\x01p\x0d\x01p\x0f\x01o\x02ss\x01p\x12\x01r\x0d\x04names\
+\x0bapi-versions\x04kinds\x0anamespaces\x0b\x12namespace-selectors\x0elabel-sele\
+ctors\x0efield-selectors\x0aconditions\x10\x07changed\x0b\x06fields\x0b\x07index\
+es\x11\x0eresync-secondsy\x05extra\x13\x04\0\x0csubscription\x03\0\x14\x01p\x15\x01\
+r\x05\x04names\x07versions\x0dsubscriptions\x16\x08proposal\x08\x05extra\x13\x04\
+\0\x0bdescription\x03\0\x17\x01r\x04\x09namespaces\x04names\x03uids\x10resource-\
+versions\x04\0\x10object-reference\x03\0\x19\x01m\x05\x07deleted\x07unknown\x08f\
+iltered\x0enamespace-left\x05other\x04\0\x0ddelete-reason\x03\0\x1b\x01r\x02\x07\
+messages\x08after-msy\x04\0\x0dretry-request\x03\0\x1d\x01q\x02\x05retry\x01\x1e\
+\0\x09permanent\x01s\0\x04\0\x07failure\x03\0\x1f\x03\0\x1ehark:plugin/plugin-ty\
+pes@0.1.0\x05\x04\x02\x03\0\x04\x0bdescription\x02\x03\0\x04\x10object-reference\
+\x02\x03\0\x04\x07failure\x02\x03\0\x04\x0ddelete-reason\x01B\x12\x02\x03\x02\x01\
+\x05\x04\0\x0bdescription\x03\0\0\x02\x03\x02\x01\x06\x04\0\x10object-reference\x03\
+\0\x02\x02\x03\x02\x01\x07\x04\0\x07failure\x03\0\x04\x02\x03\x02\x01\x08\x04\0\x0d\
+delete-reason\x03\0\x06\x01j\x01\x01\x01s\x01@\0\0\x08\x04\0\x08describe\x01\x09\
+\x01j\0\x01\x05\x01@\x04\x0csubscriptiony\x06target\x03\x06objects\x07initial\x7f\
+\0\x0a\x04\0\x06on-add\x01\x0b\x01@\x05\x0csubscriptiony\x06target\x03\x0aold-ob\
+jects\x0anew-objects\x06resync\x7f\0\x0a\x04\0\x09on-update\x01\x0c\x01@\x04\x0c\
+subscriptiony\x06target\x03\x06objects\x06reason\x07\0\x0a\x04\0\x09on-delete\x01\
+\x0d\x04\0\x19hark:plugin/handler@0.1.0\x05\x09\x04\0\x18hark:plugin/plugin@0.1.\
+0\x04\0\x0b\x0c\x01\0\x06plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0d\
+wit-component\x070.258.3\x10wit-bindgen-rust\x060.61.1";
         };
     };
 }
@@ -1997,31 +3031,43 @@ pub use __export_plugin_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1154] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe5\x07\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1704] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8b\x0c\x01A\x02\x01\
 A\x0a\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x15\
 hark:plugin/log@0.1.0\x05\0\x01B\x05\x01ks\x01@\x01\x03keys\0\0\x04\0\x03get\x01\
 \x01\x01@\0\0s\x04\0\x03all\x01\x02\x03\0\x1ahark:plugin/settings@0.1.0\x05\x01\x01\
 B\x05\x01@\0\0w\x04\0\x08sequence\x01\0\x01@\0\0y\x04\0\x07attempt\x01\x01\x04\0\
-\x0aarrived-ms\x01\0\x03\0\x1ahark:plugin/delivery@0.1.0\x05\x02\x01B\x0c\x01m\x04\
-\x0anot-synced\x14unknown-subscription\x07invalid\x05other\x04\0\x07problem\x03\0\
-\0\x01ps\x01r\x02\x07objects\x02\x04nexts\x04\0\x04page\x03\0\x03\x01ks\x01j\x01\
-\x05\x01\x01\x01@\x03\x0csubscriptiony\x09namespaces\x04names\0\x06\x04\0\x03get\
-\x01\x07\x01j\x01\x04\x01\x01\x01@\x04\x0csubscriptiony\x09namespaces\x05afters\x05\
-limity\0\x08\x04\0\x0clist-objects\x01\x09\x03\0\x17hark:plugin/cache@0.1.0\x05\x03\
-\x01B\x10\x01ps\x01o\x02ss\x01p\x01\x01r\x08\x04names\x0bapi-versions\x04kinds\x0a\
-namespaces\0\x0elabel-selectors\x0efield-selectors\x0eresync-secondsy\x05extra\x02\
-\x04\0\x0csubscription\x03\0\x03\x01p\x04\x01r\x04\x04names\x07versions\x0dsubsc\
-riptions\x05\x05extra\x02\x04\0\x0bdescription\x03\0\x06\x01r\x04\x09namespaces\x04\
-names\x03uids\x10resource-versions\x04\0\x10object-reference\x03\0\x08\x01m\x05\x07\
-deleted\x07unknown\x08filtered\x0enamespace-left\x05other\x04\0\x0ddelete-reason\
-\x03\0\x0a\x01r\x02\x07messages\x08after-msy\x04\0\x0dretry-request\x03\0\x0c\x01\
-q\x02\x05retry\x01\x0d\0\x09permanent\x01s\0\x04\0\x07failure\x03\0\x0e\x03\0\x1e\
-hark:plugin/plugin-types@0.1.0\x05\x04\x04\08hark:plugin/plugin-with-all-of-its-\
-exports-removed@0.1.0\x04\0\x0b,\x01\0&plugin-with-all-of-its-exports-removed\x03\
-\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.258.3\x10wit-\
-bindgen-rust\x060.61.1";
+\x0aarrived-ms\x01\0\x03\0\x1ahark:plugin/delivery@0.1.0\x05\x02\x01B\x13\x01m\x05\
+\x0anot-synced\x14unknown-subscription\x0dunknown-index\x07invalid\x05other\x04\0\
+\x07problem\x03\0\0\x01ps\x01r\x02\x07objects\x02\x04nexts\x04\0\x04page\x03\0\x03\
+\x01r\x02\x06values\x02\x04nexts\x04\0\x0avalue-page\x03\0\x05\x01ks\x01j\x01\x07\
+\x01\x01\x01@\x04\x0csubscriptiony\x09namespaces\x04names\x06fields\x02\0\x08\x04\
+\0\x03get\x01\x09\x01j\x01\x04\x01\x01\x01@\x05\x0csubscriptiony\x09namespaces\x06\
+fields\x02\x05afters\x05limity\0\x0a\x04\0\x0clist-objects\x01\x0b\x01@\x06\x0cs\
+ubscriptiony\x05indexs\x05values\x06fields\x02\x05afters\x05limity\0\x0a\x04\0\x08\
+by-index\x01\x0c\x01j\x01\x06\x01\x01\x01@\x04\x0csubscriptiony\x05indexs\x05aft\
+ers\x05limity\0\x0d\x04\0\x0cindex-values\x01\x0e\x03\0\x17hark:plugin/cache@0.1\
+.0\x05\x03\x01B!\x01m\x02\x06replay\x04keep\x04\0\x0cqueue-policy\x03\0\0\x01m\x02\
+\x03all\x06latest\x04\0\x0ddelivery-mode\x03\0\x02\x01k\x01\x01k\x03\x01ky\x01r\x04\
+\x09on-reload\x04\x0aon-restart\x04\x08delivery\x05\x0bconcurrency\x06\x04\0\x08\
+proposal\x03\0\x07\x01m\x06\x06exists\x06absent\x06one-of\x07none-of\x07greater\x04\
+less\x04\0\x08operator\x03\0\x09\x01ps\x01r\x03\x07pointers\x08operator\x0a\x06v\
+alues\x0b\x04\0\x09condition\x03\0\x0c\x01r\x02\x04names\x07pointers\x04\0\x10in\
+dex-definition\x03\0\x0e\x01p\x0d\x01p\x0f\x01o\x02ss\x01p\x12\x01r\x0d\x04names\
+\x0bapi-versions\x04kinds\x0anamespaces\x0b\x12namespace-selectors\x0elabel-sele\
+ctors\x0efield-selectors\x0aconditions\x10\x07changed\x0b\x06fields\x0b\x07index\
+es\x11\x0eresync-secondsy\x05extra\x13\x04\0\x0csubscription\x03\0\x14\x01p\x15\x01\
+r\x05\x04names\x07versions\x0dsubscriptions\x16\x08proposal\x08\x05extra\x13\x04\
+\0\x0bdescription\x03\0\x17\x01r\x04\x09namespaces\x04names\x03uids\x10resource-\
+versions\x04\0\x10object-reference\x03\0\x19\x01m\x05\x07deleted\x07unknown\x08f\
+iltered\x0enamespace-left\x05other\x04\0\x0ddelete-reason\x03\0\x1b\x01r\x02\x07\
+messages\x08after-msy\x04\0\x0dretry-request\x03\0\x1d\x01q\x02\x05retry\x01\x1e\
+\0\x09permanent\x01s\0\x04\0\x07failure\x03\0\x1f\x03\0\x1ehark:plugin/plugin-ty\
+pes@0.1.0\x05\x04\x04\08hark:plugin/plugin-with-all-of-its-exports-removed@0.1.0\
+\x04\0\x0b,\x01\0&plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\
+\x01\x0cprocessed-by\x02\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060.61\
+.1";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -2,7 +2,8 @@
 //! answer.
 //!
 //! [`CacheReader`] is implemented by the listener and used by the sandbox's `cache` import. Invariant: a
-//! reader never waits for the API server, and never writes.
+//! reader never waits for the API server, and never writes. How many objects a page has at most is the
+//! reader's to keep, how many bytes is its caller's, who alone knows what becomes of the objects.
 
 use std::sync::Arc;
 
@@ -17,6 +18,27 @@ pub enum CacheProblem {
     /// No subscription has this number.
     #[error("no subscription has this number")]
     UnknownSubscription,
+    /// The subscription has no index of this name.
+    #[error("the subscription has no index of this name")]
+    UnknownIndex,
+}
+
+/// Some objects, and where to go on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CachePage {
+    /// In key order.
+    pub objects: Vec<Arc<Object>>,
+    /// Go on after this key; none: this is the last page. May be set with fewer objects than asked for.
+    pub next: Option<ObjectKey>,
+}
+
+/// Some values of an index, and where to go on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ValuePage {
+    /// Ordered by bytes, each once.
+    pub values: Vec<String>,
+    /// Go on after this value; none: this is the last page. May be set with fewer values than asked for.
+    pub next: Option<String>,
 }
 
 /// The objects of one listener's subscriptions.
@@ -27,8 +49,8 @@ pub trait CacheReader: Send + Sync {
     /// [`CacheProblem`] if the subscription is unknown or not synced.
     fn get(&self, subscription: u32, key: &ObjectKey) -> Result<Option<Arc<Object>>, CacheProblem>;
 
-    /// Up to `limit` objects with a key greater than `after`, in key order; of one namespace if `namespace`
-    /// is not empty.
+    /// Up to `limit` (at least 1) objects with a key greater than `after`; of one namespace if `namespace` is
+    /// not empty.
     ///
     /// # Errors
     /// As for [`CacheReader::get`].
@@ -38,5 +60,30 @@ pub trait CacheReader: Send + Sync {
         namespace: &str,
         after: Option<&ObjectKey>,
         limit: usize,
-    ) -> Result<Vec<Arc<Object>>, CacheProblem>;
+    ) -> Result<CachePage, CacheProblem>;
+
+    /// Up to `limit` (at least 1) objects that an index files under `value`, with a key greater than `after`.
+    ///
+    /// # Errors
+    /// As for [`CacheReader::get`], and if the subscription has no such index.
+    fn by_index(
+        &self,
+        subscription: u32,
+        index: &str,
+        value: &str,
+        after: Option<&ObjectKey>,
+        limit: usize,
+    ) -> Result<CachePage, CacheProblem>;
+
+    /// Up to `limit` (at least 1) values greater than `after` under which an index files at least one object.
+    ///
+    /// # Errors
+    /// As for [`CacheReader::by_index`].
+    fn index_values(
+        &self,
+        subscription: u32,
+        index: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ValuePage, CacheProblem>;
 }

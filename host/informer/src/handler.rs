@@ -16,13 +16,17 @@ pub(crate) use self::guard::{Call, guarded};
 pub use self::threaded::Threaded;
 use crate::object::{Object, ObjectKey};
 
-/// How the informer learned that an object is gone.
+/// How the informer learned that an object is gone, or is no longer the subscription's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeleteReason {
     /// The watch said so; includes leaving the server-side selector.
     Deleted,
     /// Only a relist told (client-go's `DeletedFinalStateUnknown`): the state is the last one known.
     Unknown,
+    /// It ceased to satisfy the subscription's conditions; it may well exist.
+    Filtered,
+    /// Its namespace ceased to match the subscription's namespace selector, or is gone.
+    NamespaceLeft,
 }
 
 impl DeleteReason {
@@ -31,6 +35,8 @@ impl DeleteReason {
         match self {
             Self::Deleted => "deleted",
             Self::Unknown => "unknown",
+            Self::Filtered => "filtered",
+            Self::NamespaceLeft => "namespace-left",
         }
     }
 }

@@ -111,5 +111,7 @@ fn delete_reason(reason: DeleteReason) -> wit::DeleteReason {
     match reason {
         DeleteReason::Deleted => wit::DeleteReason::Deleted,
         DeleteReason::Unknown => wit::DeleteReason::Unknown,
+        DeleteReason::Filtered => wit::DeleteReason::Filtered,
+        DeleteReason::NamespaceLeft => wit::DeleteReason::NamespaceLeft,
     }
 }

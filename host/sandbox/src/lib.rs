@@ -38,7 +38,7 @@ mod text;
 mod ticker;
 
 pub use context::Context;
-pub use description::{Description, Subscription};
+pub use description::{Description, Proposal, Subscription};
 pub use engine::{Engine, EngineError};
 pub use guest_log::{GuestLine, GuestLog, LogLevel, LogSource};
 pub use handler::PluginHandler;

@@ -13,6 +13,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::guest_log::LogSource;
+use crate::host::AskedFields;
 use crate::limits::Limiter;
 use crate::output::Output;
 use crate::settings::Settings;
@@ -29,6 +30,8 @@ pub(crate) struct GuestState {
     pub(crate) output: Arc<Output>,
     /// The plugin's cache; none in `describe`.
     pub(crate) cache: Option<Arc<dyn CacheReader>>,
+    /// What the last question to the cache asked for.
+    pub(crate) fields: AskedFields,
     /// The event being handled.
     pub(crate) delivery: Option<Delivery>,
     pub(crate) deadline: Arc<Deadline>,
@@ -50,6 +53,7 @@ impl GuestState {
             settings: Arc::clone(&context.settings),
             output: Arc::clone(output),
             cache,
+            fields: AskedFields::default(),
             delivery: None,
             deadline,
             limiter: Limiter::new(&context.limits),

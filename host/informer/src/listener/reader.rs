@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::state::Shared;
-use crate::cache::{CacheProblem, CacheReader};
+use crate::cache::{CachePage, CacheProblem, CacheReader, ValuePage};
 use crate::object::{Object, ObjectKey};
 use crate::replay::Phase;
 use crate::shared_informer::SharedInformer;
@@ -23,13 +23,41 @@ impl CacheReader for Shared {
         namespace: &str,
         after: Option<&ObjectKey>,
         limit: usize,
-    ) -> Result<Vec<Arc<Object>>, CacheProblem> {
+    ) -> Result<CachePage, CacheProblem> {
         let informers = self.informers(subscription)?;
-        let ranges = informers.iter().map(|informer| informer.core().indexer.range(namespace, after, limit));
+        // One more than asked for tells whether this is the last page.
+        let ask = limit.saturating_add(1);
+        let ranges = informers.iter().map(|informer| informer.core().indexer.range(namespace, after, ask));
         let mut objects: Vec<Arc<Object>> = ranges.flatten().collect();
         objects.sort_by(|a, b| a.key().cmp(b.key()));
+        let more = objects.len() > limit;
         objects.truncate(limit);
-        Ok(objects)
+        let next = objects.last().filter(|_| more).map(|object| object.key().clone());
+        Ok(CachePage { objects, next })
+    }
+
+    /// No subscription of a listener has an index.
+    fn by_index(
+        &self,
+        subscription: u32,
+        _index: &str,
+        _value: &str,
+        _after: Option<&ObjectKey>,
+        _limit: usize,
+    ) -> Result<CachePage, CacheProblem> {
+        self.informers(subscription)?;
+        Err(CacheProblem::UnknownIndex)
+    }
+
+    fn index_values(
+        &self,
+        subscription: u32,
+        _index: &str,
+        _after: Option<&str>,
+        _limit: usize,
+    ) -> Result<ValuePage, CacheProblem> {
+        self.informers(subscription)?;
+        Err(CacheProblem::UnknownIndex)
     }
 }
 

@@ -1,51 +1,82 @@
 //! `cache`: the plugin's own objects, read through the informer's `CacheReader`.
 //!
-//! Invariant: a page is one answer of the reader, so it is one consistent state; it has at most [`PAGE_BYTES`]
-//! of text and [`PAGE_OBJECTS`] objects, whatever the guest asks for.
+//! Invariant: a page is one answer of the reader, so it is one consistent state; it has at most [`PAGE_BYTES`] of
+//! text and [`PAGE_ENTRIES`] entries, and is cut out of at most [`PAGE_SOURCE`] bytes of objects, whatever the
+//! guest asks for. The reader keeps to the number of entries; the bytes are counted here, and nowhere else.
 
-use hark_informer::cache::{CacheProblem, CacheReader};
+use std::sync::Arc;
+
+use hark_informer::cache::{CachePage, CacheProblem, CacheReader, ValuePage};
+use hark_informer::filter::Fields;
 use hark_informer::object::ObjectKey;
 
-use crate::bindings::hark::plugin::cache::{Host, Page, Problem};
+use super::token::{self, NoToken};
+use crate::bindings::hark::plugin::cache::{Host, Page, Problem, ValuePage as Values};
 use crate::state::GuestState;
 
-/// Text of one page, unless its first object alone is larger.
+/// Text of one page, unless its first entry alone is larger.
 const PAGE_BYTES: usize = 4 << 20;
-/// Objects looked up for one page: more than fit [`PAGE_BYTES`] in practice (the smallest have about 300 bytes).
-const PAGE_OBJECTS: usize = 10_000;
+/// Bytes of the objects that a page with `fields` is cut out of, unless the first alone is larger: about 10 ms of
+/// work, the time between two breaks of a guest.
+const PAGE_SOURCE: usize = 16 << 20;
+/// Entries of one page: more than fit [`PAGE_BYTES`] in practice (the smallest objects have about 300 bytes).
+const PAGE_ENTRIES: usize = 10_000;
 
 impl Host for GuestState {
-    fn get(&mut self, subscription: u32, namespace: String, name: String) -> Result<Option<String>, Problem> {
+    fn get(
+        &mut self,
+        subscription: u32,
+        namespace: String,
+        name: String,
+        fields: Vec<String>,
+    ) -> Result<Option<String>, Problem> {
         let object = self.reader()?.get(subscription, &ObjectKey::new(&namespace, &name))?;
-        Ok(object.map(|object| object.json().to_owned()))
+        let fields = self.fields(fields)?;
+        Ok(object.map(|object| fields.project(&object).into_owned()))
     }
 
     fn list_objects(
         &mut self,
         subscription: u32,
         namespace: String,
+        fields: Vec<String>,
         after: String,
         limit: u32,
     ) -> Result<Page, Problem> {
-        let limit = usize::try_from(limit).unwrap_or(PAGE_OBJECTS).min(PAGE_OBJECTS);
-        if limit == 0 {
-            return Err(Problem::Invalid);
-        }
-        let after = parse_token(&after, &namespace)?;
-        // One more than asked for tells whether this is the last page.
-        let found = self.reader()?.list(subscription, &namespace, after.as_ref(), limit + 1)?;
-        let mut objects = Vec::new();
-        let mut size = 0;
-        for object in found.iter().take(limit) {
-            size += object.json().len();
-            if size > PAGE_BYTES && !objects.is_empty() {
-                break;
-            }
-            objects.push(object.json().to_owned());
-        }
-        let more = objects.len() < found.len();
-        let last = objects.len().checked_sub(1).and_then(|last| found.get(last)).filter(|_| more);
-        Ok(Page { objects, next: last.map(|object| token(object.key())).unwrap_or_default() })
+        let limit = entries(limit)?;
+        let fields = self.fields(fields)?;
+        let after = token::key(&after, &namespace)?;
+        let found = self.reader()?.list(subscription, &namespace, after.as_ref(), limit)?;
+        Ok(page(found, &fields))
+    }
+
+    fn by_index(
+        &mut self,
+        subscription: u32,
+        index: String,
+        value: String,
+        fields: Vec<String>,
+        after: String,
+        limit: u32,
+    ) -> Result<Page, Problem> {
+        let limit = entries(limit)?;
+        let fields = self.fields(fields)?;
+        let after = token::key(&after, "")?;
+        let found = self.reader()?.by_index(subscription, &index, &value, after.as_ref(), limit)?;
+        Ok(page(found, &fields))
+    }
+
+    fn index_values(
+        &mut self,
+        subscription: u32,
+        index: String,
+        after: String,
+        limit: u32,
+    ) -> Result<Values, Problem> {
+        let limit = entries(limit)?;
+        let after = token::value(&after)?;
+        let found = self.reader()?.index_values(subscription, &index, after, limit)?;
+        Ok(values(found))
     }
 }
 
@@ -53,6 +84,51 @@ impl GuestState {
     fn reader(&self) -> Result<&dyn CacheReader, Problem> {
         self.cache.as_deref().ok_or(Problem::NotSynced)
     }
+
+    fn fields(&mut self, pointers: Vec<String>) -> Result<Arc<Fields>, Problem> {
+        self.fields.compile(pointers).ok_or(Problem::Invalid)
+    }
+}
+
+/// How many entries a guest may be given that asks for so many.
+fn entries(limit: u32) -> Result<usize, Problem> {
+    let limit = usize::try_from(limit).unwrap_or(PAGE_ENTRIES).min(PAGE_ENTRIES);
+    if limit == 0 { Err(Problem::Invalid) } else { Ok(limit) }
+}
+
+/// Cuts the fields out of a page, and ends it earlier where it is full.
+fn page(found: CachePage, fields: &Fields) -> Page {
+    let CachePage { objects, next } = found;
+    let mut texts: Vec<String> = Vec::new();
+    let (mut size, mut source) = (0, 0);
+    for (place, object) in objects.iter().enumerate() {
+        let text = fields.project(object);
+        size += text.len();
+        source += object.json().len();
+        let last = place.checked_sub(1).and_then(|last| objects.get(last));
+        if let Some(last) = last
+            && (size > PAGE_BYTES || source > PAGE_SOURCE)
+        {
+            return Page { objects: texts, next: token::of_key(last.key()) };
+        }
+        texts.push(text.into_owned());
+    }
+    Page { objects: texts, next: next.as_ref().map(token::of_key).unwrap_or_default() }
+}
+
+/// Ends a page of values earlier where it is full.
+fn values(found: ValuePage) -> Values {
+    let ValuePage { mut values, next } = found;
+    let mut size = 0;
+    let fits = values.iter().take_while(|value| {
+        size += value.len();
+        size <= PAGE_BYTES
+    });
+    let count = fits.count().max(1);
+    let cut = values.get(count).is_some();
+    values.truncate(count);
+    let next = if cut { values.last().cloned() } else { next };
+    Values { values, next: next.as_deref().map(token::of_value).unwrap_or_default() }
 }
 
 impl From<CacheProblem> for Problem {
@@ -60,25 +136,15 @@ impl From<CacheProblem> for Problem {
         match problem {
             CacheProblem::NotSynced => Self::NotSynced,
             CacheProblem::UnknownSubscription => Self::UnknownSubscription,
+            CacheProblem::UnknownIndex => Self::UnknownIndex,
         }
     }
 }
 
-/// A page token: the key of the page's last object, always with the slash, which no name may contain.
-fn token(key: &ObjectKey) -> String {
-    format!("{}/{}", key.namespace(), key.name())
-}
-
-fn parse_token(token: &str, namespace: &str) -> Result<Option<ObjectKey>, Problem> {
-    if token.is_empty() {
-        return Ok(None);
+impl From<NoToken> for Problem {
+    fn from(_: NoToken) -> Self {
+        Self::Invalid
     }
-    let (in_namespace, name) = token.split_once('/').ok_or(Problem::Invalid)?;
-    let other_list = !namespace.is_empty() && namespace != in_namespace;
-    if other_list || name.is_empty() || name.contains('/') {
-        return Err(Problem::Invalid);
-    }
-    Ok(Some(ObjectKey::new(in_namespace, name)))
 }
 
 #[cfg(test)]
@@ -86,17 +152,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_come_back_as_their_keys() {
-        for key in [ObjectKey::new("n", "a"), ObjectKey::new("", "node")] {
-            assert!(matches!(parse_token(&token(&key), ""), Ok(Some(back)) if back == key));
-        }
-        assert!(matches!(parse_token("", "n"), Ok(None)));
-    }
-
-    #[test]
-    fn other_tokens_are_invalid() {
-        for (token, namespace) in [("a", ""), ("n/", ""), ("a/b/c", ""), ("m/a", "n")] {
-            assert!(matches!(parse_token(token, namespace), Err(Problem::Invalid)), "{token}");
-        }
+    fn a_page_of_values_is_bounded_but_has_one() {
+        let long = |count: usize, size: usize| ValuePage {
+            values: (0..count).map(|n| format!("{n:04}{}", "x".repeat(size - 4))).collect(),
+            next: None,
+        };
+        let kib = values(long(5000, 1024));
+        assert_eq!((kib.values.len(), kib.next), (4096, format!("=4095{}", "x".repeat(1020))));
+        let huge = values(long(2, PAGE_BYTES + 1));
+        assert_eq!((huge.values.len(), huge.next.len()), (1, PAGE_BYTES + 2));
+        let few = values(ValuePage { next: Some("b".into()), ..long(2, 4) });
+        assert_eq!((few.values, few.next.as_str()), (vec!["0000".to_owned(), "0001".to_owned()], "=b"));
+        let none = values(ValuePage::default());
+        assert_eq!((none.values.len(), none.next.as_str()), (0, ""));
     }
 }

@@ -5,8 +5,12 @@
 
 mod cache;
 mod delivery;
+mod fields;
 mod log;
 mod settings;
+mod token;
+
+pub(crate) use self::fields::AskedFields;
 
 use wasmtime::component::{HasSelf, Linker};
 

@@ -123,7 +123,7 @@ mod tests {
             assert!(probe.has(None, interface), "{interface}");
         }
         assert!(probe.has(Some("hark:plugin/cache@0.1.0"), "list-objects"));
-        assert!(!probe.has(Some("hark:plugin/cache@0.1.0"), "by-index"));
+        assert!(!probe.has(Some("hark:plugin/cache@0.1.0"), "by-uid"));
         assert!(!probe.has(None, "wasi:http/types@0.2.12"));
     }
 }

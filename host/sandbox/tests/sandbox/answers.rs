@@ -78,6 +78,28 @@ async fn flags_and_reasons_arrive() {
 }
 
 #[tokio::test]
+async fn each_reason_of_a_delete_has_its_number() {
+    let guest = Guest {
+        extra: "(global $count (mut i32) (i32.const -1))".into(),
+        delete: format!(
+            "(global.set $count (i32.add (global.get $count) (i32.const 1)))
+             (if (i32.ne (local.get $reason) (global.get $count)) (then unreachable)) {OK}"
+        ),
+        ..Guest::default()
+    };
+    let mut host = Host::new(guest.load());
+    let reasons =
+        [DeleteReason::Deleted, DeleteReason::Unknown, DeleteReason::Filtered, DeleteReason::NamespaceLeft];
+    for reason in reasons {
+        assert_eq!(
+            host.handle(Event::Delete { object: object("n", "a", 0), reason }).await,
+            Outcome::Ok,
+            "{reason:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn an_instance_keeps_its_memory_from_event_to_event() {
     let guest = Guest {
         extra: "(global $count (mut i32) (i32.const 0))".into(),

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use hark_sandbox::{DescribeError, Limits, LogSource};
+use hark_informer::filter::{Condition, FilterSpec, Operator};
+use hark_informer::listener::OnSwap;
+use hark_informer::queue::Merge;
+use hark_sandbox::{DescribeError, Limits, LogSource, Proposal};
 
-use crate::support::{DESCRIBED, Guest, Want, context, describe, short};
+use crate::support::{DESCRIBED, Guest, Want, context, describe, propose, short};
 
 #[tokio::test]
 async fn a_description_is_read_and_checked() {
@@ -20,6 +23,68 @@ async fn a_description_is_read_and_checked() {
     assert_eq!(pods.namespaces, ["a", "b"]);
     assert_eq!(pods.resync, Some(Duration::from_secs(10)));
     assert_eq!((sets.api_version.as_str(), sets.resync), ("apps/v1", None));
+}
+
+#[tokio::test]
+async fn what_the_host_evaluates_is_ready_for_its_filter() {
+    let want = Want {
+        namespace_selector: "team=a",
+        conditions: &[("/status/phase", 3, &["Failed", "Unknown"]), ("/spec/nodeName", 0, &[])],
+        changed: &["/status"],
+        fields: &["/status/phase", "/spec/containers/*/image"],
+        indexes: &[("node", "/spec/nodeName")],
+        ..Want::pods()
+    };
+    let plugin =
+        Guest { description: describe(&[want, Want { name: "all", ..Want::pods() }]), ..Guest::default() };
+    let description = plugin.load().describe(&context(Limits::default()).0).await.expect("a description");
+    let [pods, all] = description.subscriptions.as_slice() else { panic!("{description:?}") };
+    let condition = |pointer: &str, operator, values: &[&str]| Condition {
+        pointer: pointer.to_owned(),
+        operator,
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+    };
+    let filter = FilterSpec {
+        conditions: vec![
+            condition("/status/phase", Operator::NotIn, &["Failed", "Unknown"]),
+            condition("/spec/nodeName", Operator::Exists, &[]),
+        ],
+        changed: vec!["/status".to_owned()],
+        fields: vec!["/status/phase".to_owned(), "/spec/containers/*/image".to_owned()],
+        ..FilterSpec::default()
+    };
+    assert_eq!((pods.namespace_selector.as_str(), &pods.filter), ("team=a", &filter));
+    assert_eq!(pods.indexes, [("node".to_owned(), "/spec/nodeName".to_owned())]);
+    assert_eq!((&all.filter, all.indexes.len()), (&FilterSpec::default(), 0));
+    assert_eq!(description.proposal, Proposal::default());
+}
+
+#[tokio::test]
+async fn a_proposal_is_read() {
+    // on-reload keep, on-restart replay, delivery latest, concurrency 4.
+    let proposal = [u32::from_le_bytes([1, 1, 1, 0]), u32::from_le_bytes([1, 1, 0, 0]), 1, 4];
+    let plugin = Guest { description: propose(&[Want::pods()], proposal), ..Guest::default() }.load();
+    let description = plugin.describe(&context(Limits::default()).0).await.expect("a description");
+    let want = Proposal {
+        on_reload: Some(OnSwap::Continue),
+        on_restart: Some(OnSwap::Replay),
+        delivery: Some(Merge::Latest),
+        concurrency: Some(4),
+    };
+    assert_eq!(description.proposal, want);
+}
+
+#[tokio::test]
+async fn a_pointer_that_is_none_refuses_the_version_with_its_subscription_and_text() {
+    let want = Want { fields: &["/a/0"], conditions: &[("b", 0, &[])], ..Want::pods() };
+    let plugin = Guest { description: describe(&[want]), ..Guest::default() }.load();
+    let error = plugin.describe(&context(Limits::default()).0).await.expect_err("wrong");
+    let DescribeError::Invalid(problems) = error else { panic!("{error}") };
+    let said = [
+        r#"subscription 0 (`pods`): `conditions` has exists on `b`: it does not begin with "/""#,
+        r#"subscription 0 (`pods`): `fields` has `/a/0`: a place in an array cannot be named: use "*" for all of them"#,
+    ];
+    assert_eq!(problems, said);
 }
 
 #[tokio::test]
@@ -66,6 +131,13 @@ async fn nonsense_from_describe_is_a_trap() {
         "(i32.store (i32.const 1048) (i32.const 0x7fffffff)) (i32.const 1024)",
         "(i32.store (i32.const 1032) (i32.const 0x7fffffff)) (i32.const 1024)",
     ];
+    // An operator and a policy that do not exist.
+    let operator = Want { conditions: &[("/a", 6, &[])], ..Want::pods() };
+    for description in [describe(&[operator]), propose(&[Want::pods()], [0x0000_0201, 0, 0, 0])] {
+        let plugin = Guest { description, ..Guest::default() }.load();
+        let error = plugin.describe(&context(Limits::default()).0).await.expect_err("nonsense");
+        assert!(matches!(error, DescribeError::Trap(_)), "{error}");
+    }
     for describe in nonsense {
         let plugin = Guest { describe: describe.into(), ..Guest::default() }.load();
         let error = plugin.describe(&context(Limits::default()).0).await.expect_err("nonsense");
@@ -79,12 +151,13 @@ async fn describe_reads_settings_and_logs_but_has_no_cache() {
         imports: r#"(import "hark:plugin/log@0.1.0" "log" (func $log (param i32 i32 i32)))
             (import "hark:plugin/settings@0.1.0" "all" (func $all (param i32)))
             (import "hark:plugin/delivery@0.1.0" "attempt" (func $attempt (result i32)))
-            (import "hark:plugin/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32)))"#
+            (import "hark:plugin/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32 i32)))"#
             .into(),
         describe: format!(
             "(call $all (i32.const 2048))
              (call $log (i32.const 0) (i32.load (i32.const 2048)) (i32.load (i32.const 2052)))
-             (call $get (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 2048))
+             (call $get (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+                 (i32.const 0) (i32.const 0) (i32.const 2048))
              ;; An error (1), and it is the first one, not-synced (0).
              (if (i32.ne (i32.load8_u (i32.const 2048)) (i32.const 1)) (then unreachable))
              (if (i32.load8_u (i32.const 2052)) (then unreachable))

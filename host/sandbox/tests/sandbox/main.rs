@@ -4,6 +4,7 @@
 //! guest that spins ends by its deadline, one that sleeps by a paused clock.
 
 mod answers;
+mod caching;
 mod describing;
 mod faults;
 mod importing;

@@ -1,10 +1,12 @@
 //! Guests in WebAssembly text, and the host's side of a test.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-use hark_informer::cache::{CacheProblem, CacheReader};
+use hark_informer::cache::{CachePage, CacheProblem, CacheReader, ValuePage};
+use hark_informer::filter::IndexPointer;
 use hark_informer::handler::{Delivery, Event, EventHandler, Outcome};
 use hark_informer::object::{Ingest, Object, ObjectKey};
 use hark_sandbox::{
@@ -126,37 +128,49 @@ pub(crate) struct Want<'a> {
     pub(crate) api_version: &'a str,
     pub(crate) kind: &'a str,
     pub(crate) namespaces: &'a [&'a str],
+    pub(crate) namespace_selector: &'a str,
+    /// Pointer, number of the operator, values.
+    pub(crate) conditions: &'a [(&'a str, u32, &'a [&'a str])],
+    pub(crate) changed: &'a [&'a str],
+    pub(crate) fields: &'a [&'a str],
+    /// Name and pointer.
+    pub(crate) indexes: &'a [(&'a str, &'a str)],
     pub(crate) resync_seconds: u32,
 }
 
 impl Want<'_> {
     pub(crate) fn pods() -> Self {
-        Self { name: "pods", api_version: "v1", kind: "Pod", namespaces: &[], resync_seconds: 0 }
+        Self {
+            name: "pods",
+            api_version: "v1",
+            kind: "Pod",
+            namespaces: &[],
+            namespace_selector: "",
+            conditions: &[],
+            changed: &[],
+            fields: &[],
+            indexes: &[],
+            resync_seconds: 0,
+        }
     }
 }
 
-/// The memory of `result<description, string>`, laid out by the canonical ABI for its place.
+/// A description that proposes nothing.
 pub(crate) fn describe(wants: &[Want<'_>]) -> Vec<u8> {
-    let mut memory = Memory { bytes: vec![0; 36] };
+    propose(wants, [0; 4])
+}
+
+/// The memory of `result<description, string>`, laid out by the canonical ABI for its place. The proposal is four
+/// words: two options of one byte each in the first, one in the second, then the option of a whole word.
+pub(crate) fn propose(wants: &[Want<'_>], proposal: [u32; 4]) -> Vec<u8> {
+    let mut memory = Memory { bytes: vec![0; 52] };
     let name = memory.text("test plugin");
     let version = memory.text("1.2.3");
-    let mut records = Vec::new();
-    for want in wants {
-        let namespaces: Vec<_> = want.namespaces.iter().flat_map(|name| memory.text(name)).collect();
-        let namespaces = memory.list(&namespaces, want.namespaces.len());
-        for text in [want.name, want.api_version, want.kind] {
-            records.extend(memory.text(text));
-        }
-        records.extend(namespaces);
-        records.extend(memory.text(""));
-        records.extend(memory.text(""));
-        records.push(want.resync_seconds);
-        records.extend([0, 0]);
-    }
+    let records: Vec<u32> = wants.iter().flat_map(|want| memory.subscription(want)).collect();
     let subscriptions = memory.list(&records, wants.len());
-    let head = [[0, 0], name, version, subscriptions, [0, 0]].concat();
+    let head = [&name[..], &version, &subscriptions, &proposal, &[0, 0]].concat();
     // The discriminant is one word, the record follows.
-    for (index, word) in head[1..].iter().enumerate() {
+    for (index, word) in (1..).zip(head) {
         memory.bytes[4 * index..4 * index + 4].copy_from_slice(&word.to_le_bytes());
     }
     memory.bytes
@@ -167,6 +181,39 @@ struct Memory {
 }
 
 impl Memory {
+    /// The words of one subscription, and at their places what they point to.
+    fn subscription(&mut self, want: &Want<'_>) -> Vec<u32> {
+        let condition = |memory: &mut Self, (pointer, operator, values): &(&str, u32, &[&str])| {
+            let (pointer, values) = (memory.text(pointer), memory.texts(values));
+            [&pointer[..], &[*operator], &values].concat()
+        };
+        let conditions: Vec<u32> = want.conditions.iter().flat_map(|one| condition(self, one)).collect();
+        let indexes: Vec<_> = want.indexes.iter().flat_map(|(name, pointer)| [*name, *pointer]).collect();
+        let indexes: Vec<_> = indexes.into_iter().flat_map(|text| self.text(text)).collect();
+        [
+            self.text(want.name),
+            self.text(want.api_version),
+            self.text(want.kind),
+            self.texts(want.namespaces),
+            self.text(want.namespace_selector),
+            self.text(""),
+            self.text(""),
+            self.list(&conditions, want.conditions.len()),
+            self.texts(want.changed),
+            self.texts(want.fields),
+            self.list(&indexes, want.indexes.len()),
+        ]
+        .into_iter()
+        .flatten()
+        .chain([want.resync_seconds, 0, 0])
+        .collect()
+    }
+
+    fn texts(&mut self, texts: &[&str]) -> [u32; 2] {
+        let words: Vec<_> = texts.iter().flat_map(|text| self.text(text)).collect();
+        self.list(&words, texts.len())
+    }
+
     fn text(&mut self, text: &str) -> [u32; 2] {
         let at = self.align();
         self.bytes.extend_from_slice(text.as_bytes());
@@ -191,6 +238,16 @@ fn escape(bytes: &[u8]) -> String {
         let _ = write!(text, "\\{byte:02x}");
         text
     })
+}
+
+/// Logs the text whose pointer and length are at a place.
+pub(crate) fn log_at(place: u32) -> String {
+    format!("(call $log (i32.const 2) (i32.load (i32.const {place})) (i32.load (i32.const {})))", place + 4)
+}
+
+/// Traps unless the byte at a place is so.
+pub(crate) fn expect(place: u32, byte: u32) -> String {
+    format!("(if (i32.ne (i32.load8_u (i32.const {place})) (i32.const {byte})) (then unreachable))")
 }
 
 // === the host's side ===
@@ -240,9 +297,44 @@ impl GuestLog for Lines {
     }
 }
 
-/// A cache with one subscription.
+/// An object, and the values under which an index files it.
+type Filed = (Arc<Object>, Vec<String>);
+
+/// A cache with one subscription, whose index `x` files objects by their filler.
 #[derive(Default)]
 pub(crate) struct Objects(pub(crate) Vec<Arc<Object>>);
+
+impl Objects {
+    /// The values of an index, by object.
+    fn filed(&self, subscription: u32, index: &str) -> Result<Vec<Filed>, CacheProblem> {
+        self.get(subscription, &ObjectKey::new("", ""))?;
+        if index != "x" {
+            return Err(CacheProblem::UnknownIndex);
+        }
+        let pointer: IndexPointer = "/x".parse().expect("a pointer");
+        Ok(self.0.iter().map(|object| (object.clone(), pointer.values(object))).collect())
+    }
+}
+
+/// At most `limit` of what comes after a place, and where to go on.
+fn cut<T, K: PartialOrd>(
+    all: Vec<T>,
+    key: impl Fn(&T) -> K,
+    after: Option<K>,
+    limit: usize,
+) -> (Vec<T>, bool) {
+    let mut rest: Vec<T> =
+        all.into_iter().filter(|one| after.as_ref().is_none_or(|after| key(one) > *after)).collect();
+    let more = rest.len() > limit;
+    rest.truncate(limit);
+    (rest, more)
+}
+
+fn page(all: Vec<Arc<Object>>, after: Option<&ObjectKey>, limit: usize) -> CachePage {
+    let (objects, more) = cut(all, |object| object.key().clone(), after.cloned(), limit);
+    let next = objects.last().filter(|_| more).map(|object| object.key().clone());
+    CachePage { objects, next }
+}
 
 impl CacheReader for Objects {
     fn get(&self, subscription: u32, key: &ObjectKey) -> Result<Option<Arc<Object>>, CacheProblem> {
@@ -259,13 +351,37 @@ impl CacheReader for Objects {
         namespace: &str,
         after: Option<&ObjectKey>,
         limit: usize,
-    ) -> Result<Vec<Arc<Object>>, CacheProblem> {
+    ) -> Result<CachePage, CacheProblem> {
         self.get(subscription, &ObjectKey::new("", ""))?;
-        let wanted = |object: &&Arc<Object>| {
-            (namespace.is_empty() || object.key().namespace() == namespace)
-                && after.is_none_or(|after| object.key() > after)
-        };
-        Ok(self.0.iter().filter(wanted).take(limit).cloned().collect())
+        let wanted = |object: &&Arc<Object>| namespace.is_empty() || object.key().namespace() == namespace;
+        Ok(page(self.0.iter().filter(wanted).cloned().collect(), after, limit))
+    }
+
+    fn by_index(
+        &self,
+        subscription: u32,
+        index: &str,
+        value: &str,
+        after: Option<&ObjectKey>,
+        limit: usize,
+    ) -> Result<CachePage, CacheProblem> {
+        let filed = self.filed(subscription, index)?.into_iter();
+        let wanted = filed.filter(|(_, values)| values.iter().any(|one| one == value));
+        Ok(page(wanted.map(|(object, _)| object).collect(), after, limit))
+    }
+
+    fn index_values(
+        &self,
+        subscription: u32,
+        index: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ValuePage, CacheProblem> {
+        let filed = self.filed(subscription, index)?.into_iter();
+        let all: BTreeSet<String> = filed.flat_map(|(_, values)| values).collect();
+        let (values, more) = cut(all.into_iter().collect(), String::clone, after.map(str::to_owned), limit);
+        let next = values.last().filter(|_| more).cloned();
+        Ok(ValuePage { values, next })
     }
 }
 
@@ -280,7 +396,7 @@ impl Host {
         Self::with(plugin, Limits::default(), Objects::default())
     }
 
-    pub(crate) fn with(plugin: Plugin, limits: Limits, objects: Objects) -> Self {
+    pub(crate) fn with(plugin: Plugin, limits: Limits, objects: impl CacheReader + 'static) -> Self {
         let (context, lines) = context(limits);
         Self { handler: PluginHandler::new(plugin, context, Arc::new(objects)), lines }
     }

@@ -30,11 +30,9 @@ fn informer_with(synced: bool, phase: Phase, problem: Option<ProblemKind>) -> In
 
 fn plugin_with(running: bool, preparing: bool, refused: bool) -> PluginFacts {
     let refusal = refused.then(|| Refusal { hash: None, message: "no \x1b[2J\u{7f}Wasm".into() });
-    let description =
-        Description { name: String::new(), version: String::new(), subscriptions: vec![], extra: vec![] };
     let running = running.then(|| RunningView {
         hash: ContentHash::of(b"abc"),
-        description: Arc::new(description),
+        description: Arc::new(Description::default()),
         generation: 1,
         since: UNIX_EPOCH,
         listener: Listener::new(ListenerConfig::default(), Arc::new(|_, _| {})),
