@@ -2,13 +2,13 @@
 //! Reached through [`export!`](crate::export) only. Invariant: the value is made once per instance, before its
 //! first event, and is never borrowed twice, since the host does not re-enter.
 
+mod description;
+
 use std::cell::RefCell;
 
 use crate::bindings::exports::hark::plugin::handler as wit;
 use crate::bindings::hark::plugin::plugin_types::RetryRequest;
-use crate::{
-    Added, DeleteReason, Deleted, Description, Failure, Outcome, Plugin, Subscription, Target, Updated,
-};
+use crate::{Added, DeleteReason, Deleted, Failure, Outcome, Plugin, Target, Updated};
 
 /// Where the one value of a plugin lives. `export!` puts it into a thread-local of the author's crate, which
 /// a generic static could not be.
@@ -82,28 +82,6 @@ impl<E: Exported> wit::Guest for E {
 fn handle<E: Exported>(handler: impl FnOnce(&mut E::Plugin) -> Outcome) -> Result<(), wit::Failure> {
     crate::log::catch_panics();
     E::with(handler).map_err(Into::into)
-}
-
-impl From<Description> for wit::Description {
-    fn from(description: Description) -> Self {
-        let Description { name, version, subscriptions, extra } = description;
-        Self { name, version, subscriptions: subscriptions.into_iter().map(Into::into).collect(), extra }
-    }
-}
-
-impl From<Subscription> for crate::bindings::hark::plugin::plugin_types::Subscription {
-    fn from(subscription: Subscription) -> Self {
-        Self {
-            name: subscription.name,
-            api_version: subscription.api_version,
-            kind: subscription.kind,
-            namespaces: subscription.namespaces,
-            label_selector: subscription.label_selector,
-            field_selector: subscription.field_selector,
-            resync_seconds: subscription.resync_seconds,
-            extra: subscription.extra,
-        }
-    }
 }
 
 impl From<wit::ObjectReference> for Target {

@@ -5,13 +5,17 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::condition::Condition;
+use crate::proposal::{DeliveryMode, Proposal, QueuePolicy};
+
 /// What a plugin is and what it wants to be told.
 ///
 /// ```
-/// use hark_guest::{Description, Subscription};
+/// use hark_guest::{Description, QueuePolicy, Subscription};
 ///
 /// let description = Description::new("pod-audit", "1.2.0")
-///     .watch(Subscription::new("pods", "v1", "Pod").namespace("default").labels("app=web"));
+///     .watch(Subscription::new("pods", "v1", "Pod").namespace("default").labels("app=web"))
+///     .on_reload(QueuePolicy::Keep);
 /// assert_eq!(description.subscriptions().len(), 1);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +23,7 @@ pub struct Description {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) proposal: Proposal,
     pub(crate) extra: Vec<(String, String)>,
 }
 
@@ -26,7 +31,13 @@ impl Description {
     /// A plugin of this name and version, both for people: the host knows a plugin by its file's stem and
     /// its content. [`description!`](crate::description) takes both from the crate.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self { name: name.into(), version: version.into(), subscriptions: Vec::new(), extra: Vec::new() }
+        Self {
+            name: name.into(),
+            version: version.into(),
+            subscriptions: Vec::new(),
+            proposal: Proposal::default(),
+            extra: Vec::new(),
+        }
     }
 
     /// Adds a subscription. The first one added is number 0 in [`Added::subscription`](crate::Added) and
@@ -44,6 +55,37 @@ impl Description {
         self
     }
 
+    /// Proposes what a new version of the plugin does with the events that wait. The host's default is
+    /// [`QueuePolicy::Replay`]; the operator's file comes before what is proposed, here as below.
+    #[must_use]
+    pub fn on_reload(mut self, policy: QueuePolicy) -> Self {
+        self.proposal.on_reload = Some(policy);
+        self
+    }
+
+    /// Proposes what a fresh instance does with them after a trap or a missed deadline. The host's default is
+    /// [`QueuePolicy::Keep`].
+    #[must_use]
+    pub fn on_restart(mut self, policy: QueuePolicy) -> Self {
+        self.proposal.on_restart = Some(policy);
+        self
+    }
+
+    /// Proposes when waiting events of one object are merged. The host's default is [`DeliveryMode::All`].
+    #[must_use]
+    pub fn delivery(mut self, mode: DeliveryMode) -> Self {
+        self.proposal.delivery = Some(mode);
+        self
+    }
+
+    /// Proposes how many instances share the events, 1 to 64; the host's default is 1. Each has a value and a
+    /// memory of its own; the events of one object always go to the same one.
+    #[must_use]
+    pub fn concurrency(mut self, instances: u32) -> Self {
+        self.proposal.concurrency = Some(instances);
+        self
+    }
+
     /// A pair that newer hosts may understand; a host ignores names that it does not know.
     #[must_use]
     pub fn extra(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -57,16 +99,37 @@ impl Description {
     }
 }
 
-/// One kind of object, in some namespaces, narrowed by selectors that the API server evaluates. As built by
-/// [`Subscription::new`]: every object of the kind, in all namespaces, never resynced.
+/// One kind of object, in some namespaces, narrowed by selectors and conditions; and what of it is handed over.
+/// As built by [`Subscription::new`]: every object of the kind, in all namespaces, whole, at every change, never
+/// resynced.
+///
+/// All of it is evaluated by the host: a plugin that asks for little is woken seldom, and parses little. A
+/// pointer is a JSON pointer (`/spec/nodeName`; `~1` stands for a slash in a segment, `~0` for a tilde) with one
+/// addition: a segment `*` stands for every element of an array or every value of a map
+/// (`/spec/containers/*/image`; `~2` for an asterisk). There are no array indices.
+///
+/// ```
+/// use hark_guest::{Condition, Subscription};
+///
+/// // Woken when an image of a running pod changes, and then handed its images and nothing else.
+/// let images = Subscription::new("pods", "v1", "Pod")
+///     .when(Condition::equals("/status/phase", "Running"))
+///     .fields(["/spec/containers/*/image"]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     pub(crate) name: String,
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) namespaces: Vec<String>,
+    pub(crate) namespace_selector: String,
     pub(crate) label_selector: String,
     pub(crate) field_selector: String,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) fields: Vec<String>,
+    /// Name and pointer of each.
+    pub(crate) indexes: Vec<(String, String)>,
     pub(crate) resync_seconds: u32,
     pub(crate) extra: Vec<(String, String)>,
 }
@@ -79,8 +142,13 @@ impl Subscription {
             api_version: api_version.into(),
             kind: kind.into(),
             namespaces: Vec::new(),
+            namespace_selector: String::new(),
             label_selector: String::new(),
             field_selector: String::new(),
+            conditions: Vec::new(),
+            changed: Vec::new(),
+            fields: Vec::new(),
+            indexes: Vec::new(),
             resync_seconds: 0,
             extra: Vec::new(),
         }
@@ -111,6 +179,15 @@ impl Subscription {
         self
     }
 
+    /// Only namespaces with these labels, as kubectl's `-l` takes them, followed live: objects of a namespace that
+    /// comes to match are added, those of one that ceases to are deleted with reason
+    /// [`NamespaceLeft`](crate::DeleteReason::NamespaceLeft). Not together with namespaces by name.
+    #[must_use]
+    pub fn namespaces_with(mut self, labels: impl Into<String>) -> Self {
+        self.namespace_selector = labels.into();
+        self
+    }
+
     /// Only objects with these labels, as kubectl's `-l` takes them: `app=web,tier!=test`.
     #[must_use]
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
@@ -120,8 +197,41 @@ impl Subscription {
 
     /// Only objects with these fields, as kubectl's `--field-selector` takes them.
     #[must_use]
-    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+    pub fn field_selector(mut self, selector: impl Into<String>) -> Self {
         self.field_selector = selector.into();
+        self
+    }
+
+    /// Only objects that satisfy this condition; may be called for several, all of which must hold. An object that
+    /// comes to satisfy them arrives as an add, one that ceases to as a delete with reason
+    /// [`Filtered`](crate::DeleteReason::Filtered).
+    #[must_use]
+    pub fn when(mut self, condition: Condition) -> Self {
+        self.conditions.push(condition);
+        self
+    }
+
+    /// Only updates that change a value at one of these pointers; none: at one of [`fields`](Self::fields), if
+    /// there are any. Adds, deletes and resyncs come as always.
+    #[must_use]
+    pub fn changed<P: Into<String>>(mut self, pointers: impl IntoIterator<Item = P>) -> Self {
+        self.changed.extend(pointers.into_iter().map(Into::into));
+        self
+    }
+
+    /// Only the values at these pointers are handed over, each at its place; none: whole objects. What is absent
+    /// stays absent; arrays keep their length, with `{}` for maps of which nothing is named, else `null`.
+    #[must_use]
+    pub fn fields<P: Into<String>>(mut self, pointers: impl IntoIterator<Item = P>) -> Self {
+        self.fields.extend(pointers.into_iter().map(Into::into));
+        self
+    }
+
+    /// Lets the host keep an index over the subscription's objects, by their values at a pointer, for
+    /// [`cache::by_index`](crate::cache::by_index).
+    #[must_use]
+    pub fn index(mut self, name: impl Into<String>, pointer: impl Into<String>) -> Self {
+        self.indexes.push((name.into(), pointer.into()));
         self
     }
 

@@ -45,7 +45,9 @@ impl Added {
 }
 
 /// An object changed. States between the old and the new one may have been skipped, never reordered; a
-/// deletion and re-creation under one name is never an update.
+/// deletion and re-creation under one name is never an update. Where the subscription names
+/// [`changed`](crate::Subscription::changed), the old state has there what was handed over last; elsewhere it may
+/// be newer, since other updates went by unseen.
 #[derive(Debug, Clone)]
 pub struct Updated {
     pub(crate) subscription: u32,
@@ -97,9 +99,10 @@ pub enum DeleteReason {
     Deleted,
     /// A relist no longer had it: the object handed over may be older than its final state.
     Unknown,
-    /// It ceased to satisfy a filter that the host evaluates.
+    /// It ceased to satisfy the subscription's [conditions](crate::Subscription::when). It may well exist; the
+    /// object handed over is the last state that did.
     Filtered,
-    /// Its namespace left the subscription.
+    /// Its namespace ceased to match [`namespaces_with`](crate::Subscription::namespaces_with), or is gone.
     NamespaceLeft,
     /// A reason newer than this SDK: treat it as a delete.
     Other,
@@ -140,7 +143,7 @@ macro_rules! common {
                 serde_json::from_str(&self.object)
             }
 
-            /// The object as the API server's JSON.
+            /// The object as the API server's JSON, or what the subscription's `fields` leave of it.
             pub fn json(&self) -> &str {
                 &self.object
             }

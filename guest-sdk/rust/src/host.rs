@@ -49,24 +49,54 @@ mod imports {
         wit::delivery::arrived_ms()
     }
 
-    pub(crate) fn cache_get(subscription: u32, namespace: &str, name: &str) -> Result<Option<String>, Error> {
-        wit::cache::get(subscription, namespace, name).map_err(problem)
+    pub(crate) fn cache_get(
+        subscription: u32,
+        namespace: &str,
+        name: &str,
+        fields: &[String],
+    ) -> Result<Option<String>, Error> {
+        wit::cache::get(subscription, namespace, name, fields).map_err(problem)
     }
 
     pub(crate) fn cache_page(
         subscription: u32,
         namespace: &str,
+        fields: &[String],
         after: &str,
         limit: u32,
     ) -> Result<(Vec<String>, String), Error> {
-        let page = wit::cache::list_objects(subscription, namespace, after, limit).map_err(problem)?;
+        let page =
+            wit::cache::list_objects(subscription, namespace, fields, after, limit).map_err(problem)?;
         Ok((page.objects, page.next))
+    }
+
+    pub(crate) fn cache_by_index(
+        subscription: u32,
+        index: &str,
+        value: &str,
+        fields: &[String],
+        after: &str,
+        limit: u32,
+    ) -> Result<(Vec<String>, String), Error> {
+        let page = wit::cache::by_index(subscription, index, value, fields, after, limit).map_err(problem)?;
+        Ok((page.objects, page.next))
+    }
+
+    pub(crate) fn cache_values(
+        subscription: u32,
+        index: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<(Vec<String>, String), Error> {
+        let page = wit::cache::index_values(subscription, index, after, limit).map_err(problem)?;
+        Ok((page.values, page.next))
     }
 
     fn problem(problem: wit::cache::Problem) -> Error {
         match problem {
             wit::cache::Problem::NotSynced => Error::NotSynced,
             wit::cache::Problem::UnknownSubscription => Error::UnknownSubscription,
+            wit::cache::Problem::UnknownIndex => Error::UnknownIndex,
             wit::cache::Problem::Invalid => Error::Invalid,
             wit::cache::Problem::Other => Error::Other,
         }

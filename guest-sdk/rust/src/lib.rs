@@ -9,6 +9,7 @@
 
 mod adapter;
 pub mod cache;
+mod condition;
 pub mod delivery;
 mod describe;
 mod event;
@@ -16,6 +17,7 @@ mod failure;
 mod host;
 pub mod log;
 mod plugin;
+mod proposal;
 pub mod settings;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
@@ -32,10 +34,12 @@ pub mod testing;
 )]
 pub mod bindings;
 
+pub use condition::Condition;
 pub use describe::{Description, KindError, Subscription};
 pub use event::{Added, DeleteReason, Deleted, Target, Updated};
 pub use failure::{Failure, OrFailure, Outcome};
 pub use plugin::{Described, Plugin};
+pub use proposal::{DeliveryMode, QueuePolicy};
 
 /// What [`export!`] expands to, for nobody else.
 #[doc(hidden)]

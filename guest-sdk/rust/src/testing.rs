@@ -2,6 +2,12 @@
 //! values. Not there inside Wasm. Invariant: what a handler sees here it would see in the real host too (the
 //! cache is updated before the event; targets are read from the objects; sequence numbers rise).
 //!
+//! As in the real host, the description decides what reaches the plugin: an object that does not satisfy the
+//! subscription's conditions is not there for it, an update that changes nothing of `changed` is none, and
+//! handlers are handed the `fields` named. Not evaluated here, so that every object counts as selected:
+//! namespaces, and namespace, label and field selectors. Nor are the real host's limits (time, memory, text),
+//! merging, retries, and what the description proposes; several instances are several `Host`s.
+//!
 //! ```
 //! use hark_guest::testing::Host;
 //! use hark_guest::{Added, Described, Failure, Outcome, Plugin, Subscription, log};
@@ -27,18 +33,27 @@
 //! assert_eq!(host.take_lines(), ["hello default/web"]);
 //! ```
 
+mod checks;
+mod filter;
+pub(crate) mod imports;
+mod pointer;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
+use self::filter::Filter;
 use crate::log::Level;
 use crate::{Added, DeleteReason, Deleted, Description, Outcome, Plugin, Target, Updated};
 
 /// A plugin `P` in a host of its own.
 ///
-/// Every event answers what the handler answered. Nothing is delivered again by itself: call the same event
-/// again after [`set_attempt`](Host::set_attempt) to see a retry.
+/// Every event answers what the handler answered, and ok if the description keeps it from the plugin. Nothing is
+/// delivered again by itself: call the same event again after [`set_attempt`](Host::set_attempt) to see a retry.
+///
+/// # Panics
+/// All functions that take an object, if the plugin's description is one that the real host would refuse.
 #[derive(Debug)]
 pub struct Host<P> {
     state: State,
@@ -59,11 +74,19 @@ pub struct Line {
 struct State {
     settings: serde_json::Map<String, Value>,
     lines: Vec<Line>,
-    /// JSON texts by subscription, namespace and name.
-    cache: BTreeMap<(u32, String, String), String>,
+    /// What the description says, by subscription; none before the plugin was asked.
+    filters: Option<Vec<Filter>>,
+    /// Objects by subscription, namespace and name.
+    cache: BTreeMap<(u32, String, String), Value>,
     not_synced: HashSet<u32>,
     sequence: u64,
     attempt: u32,
+}
+
+impl State {
+    fn filter(&self, subscription: u32) -> Option<&Filter> {
+        self.filters.as_ref()?.get(usize::try_from(subscription).ok()?)
+    }
 }
 
 thread_local! {
@@ -90,7 +113,7 @@ impl<P: Plugin> Host<P> {
     /// What the plugin says of itself, checked as the real host checks it.
     pub fn describe(&mut self) -> Result<Description, String> {
         let description = self.inside(|_| P::describe().map_err(|error| error.to_string()))?;
-        check(&description)?;
+        checks::check(&description)?;
         Ok(description)
     }
 
@@ -104,28 +127,42 @@ impl<P: Plugin> Host<P> {
         self.added(subscription, object, true)
     }
 
-    /// An object changed.
+    /// An object changed. If only one of the two states satisfies the subscription's conditions, this is an add
+    /// or a delete.
     pub fn update(&mut self, subscription: u32, old: &Value, new: &Value) -> Outcome {
-        self.updated(subscription, old, new, false)
+        self.learn();
+        match (self.accepts(subscription, old), self.accepts(subscription, new)) {
+            (false, _) => self.added(subscription, new, false),
+            (true, false) => self.deleted(subscription, old, DeleteReason::Filtered),
+            (true, true) => self.updated(subscription, old, new, false),
+        }
     }
 
     /// Nothing changed, and the resync period is over.
     pub fn resync(&mut self, subscription: u32, object: &Value) -> Outcome {
+        self.learn();
+        if !self.accepts(subscription, object) {
+            return Ok(());
+        }
         self.updated(subscription, object, object, true)
     }
 
     /// An object is gone.
     pub fn delete(&mut self, subscription: u32, object: &Value, reason: DeleteReason) -> Outcome {
-        let target = target(object);
-        self.state.cache.remove(&(subscription, target.namespace.clone(), target.name.clone()));
-        let event = Deleted { subscription, target, object: object.to_string(), reason };
-        self.deliver(|plugin| plugin.on_delete(event))
+        self.learn();
+        if !self.accepts(subscription, object) {
+            return Ok(());
+        }
+        self.deleted(subscription, object, reason)
     }
 
-    /// Puts an object into the cache without an event, as if it had been handled earlier.
+    /// Puts an object into the cache without an event, as if it had been handled earlier. One that does not
+    /// satisfy the subscription's conditions is not put there.
     pub fn cache(&mut self, subscription: u32, object: &Value) {
-        let Target { namespace, name, .. } = target(object);
-        self.state.cache.insert((subscription, namespace, name), object.to_string());
+        self.learn();
+        if self.accepts(subscription, object) {
+            self.state.cache.insert(key(subscription, object), object.clone());
+        }
     }
 
     /// Lets the cache answer that this subscription's first list is not there yet.
@@ -158,22 +195,66 @@ impl<P: Plugin> Host<P> {
         self.plugin.as_ref()
     }
 
+    /// Asks the plugin once what it wants. One that refuses to say gets every object whole, until its `start`
+    /// has refused as well.
+    fn learn(&mut self) {
+        if self.state.filters.is_some() {
+            return;
+        }
+        let lines = self.state.lines.len();
+        let described = self.inside(|_| P::describe());
+        // What it said meanwhile it did not say about an event.
+        self.state.lines.truncate(lines);
+        let Ok(description) = described else { return };
+        let filters = checks::check(&description)
+            .and_then(|()| description.subscriptions().iter().map(Filter::of).collect::<Result<_, _>>());
+        match filters {
+            Ok(filters) => self.state.filters = Some(filters),
+            Err(problem) => panic!("a host would refuse the plugin's description: {problem}"),
+        }
+    }
+
+    /// Whether an object is a subscription's, as far as conditions say.
+    fn accepts(&self, subscription: u32, object: &Value) -> bool {
+        self.state.filter(subscription).is_none_or(|filter| filter.accepts(object))
+    }
+
+    /// What is handed over of an object.
+    fn text(&self, subscription: u32, object: &Value) -> String {
+        self.state.filter(subscription).map_or_else(|| object.to_string(), |filter| filter.text(object))
+    }
+
     fn added(&mut self, subscription: u32, object: &Value, initial: bool) -> Outcome {
         self.cache(subscription, object);
-        let event = Added { subscription, target: target(object), object: object.to_string(), initial };
+        if !self.accepts(subscription, object) {
+            return Ok(());
+        }
+        let object_text = self.text(subscription, object);
+        let event = Added { subscription, target: target(object), object: object_text, initial };
         self.deliver(|plugin| plugin.on_add(event))
     }
 
     fn updated(&mut self, subscription: u32, old: &Value, new: &Value, resync: bool) -> Outcome {
         self.cache(subscription, new);
+        let filter = self.state.filter(subscription);
+        if !resync && filter.is_some_and(|filter| !filter.is_change(old, new)) {
+            return Ok(());
+        }
         let event = Updated {
             subscription,
             target: target(new),
-            old_object: old.to_string(),
-            object: new.to_string(),
+            old_object: self.text(subscription, old),
+            object: self.text(subscription, new),
             resync,
         };
         self.deliver(|plugin| plugin.on_update(event))
+    }
+
+    fn deleted(&mut self, subscription: u32, object: &Value, reason: DeleteReason) -> Outcome {
+        self.state.cache.remove(&key(subscription, object));
+        let object_text = self.text(subscription, object);
+        let event = Deleted { subscription, target: target(object), object: object_text, reason };
+        self.deliver(|plugin| plugin.on_delete(event))
     }
 
     fn deliver(&mut self, handle: impl FnOnce(&mut P) -> Outcome) -> Outcome {
@@ -193,6 +274,11 @@ impl<P: Plugin> Host<P> {
     }
 }
 
+fn key(subscription: u32, object: &Value) -> (u32, String, String) {
+    let Target { namespace, name, .. } = target(object);
+    (subscription, namespace, name)
+}
+
 /// What an object says about itself; what is absent is empty.
 fn target(object: &Value) -> Target {
     let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
@@ -201,90 +287,5 @@ fn target(object: &Value) -> Target {
         name: field("name"),
         uid: field("uid"),
         resource_version: field("resourceVersion"),
-    }
-}
-
-/// The rules of the contract's `description` that can be checked without a cluster.
-fn check(description: &Description) -> Result<(), String> {
-    let subscriptions = description.subscriptions();
-    if subscriptions.is_empty() || subscriptions.len() > 64 {
-        return Err(format!("{} subscriptions, where 1 to 64 are allowed", subscriptions.len()));
-    }
-    let mut names = HashSet::new();
-    for subscription in subscriptions {
-        let name = subscription.name();
-        if name.is_empty() || subscription.api_version.is_empty() || subscription.kind.is_empty() {
-            return Err(format!("subscription `{name}` lacks its name, api-version or kind"));
-        }
-        if !names.insert(name) {
-            return Err(format!("two subscriptions are named `{name}`"));
-        }
-    }
-    Ok(())
-}
-
-/// The fake host's half of [`host`](crate::host).
-pub(crate) mod imports {
-    use super::{CURRENT, Level, Line, Value};
-    use crate::cache::Error;
-
-    pub(crate) fn log(level: Level, line: &str) {
-        let line = Line { level, message: line.to_owned() };
-        CURRENT.with_borrow_mut(|state| state.lines.push(line));
-    }
-
-    pub(crate) fn setting(key: &str) -> Option<String> {
-        CURRENT.with_borrow(|state| {
-            state.settings.get(key).map(|value| match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            })
-        })
-    }
-
-    pub(crate) fn settings() -> String {
-        CURRENT.with_borrow(|state| Value::Object(state.settings.clone()).to_string())
-    }
-
-    pub(crate) fn sequence() -> u64 {
-        CURRENT.with_borrow(|state| state.sequence)
-    }
-
-    pub(crate) fn attempt() -> u32 {
-        CURRENT.with_borrow(|state| state.attempt)
-    }
-
-    pub(crate) fn arrived_ms() -> u64 {
-        0
-    }
-
-    pub(crate) fn cache_get(subscription: u32, namespace: &str, name: &str) -> Result<Option<String>, Error> {
-        CURRENT.with_borrow(|state| {
-            if state.not_synced.contains(&subscription) {
-                return Err(Error::NotSynced);
-            }
-            Ok(state.cache.get(&(subscription, namespace.to_owned(), name.to_owned())).cloned())
-        })
-    }
-
-    pub(crate) fn cache_page(
-        subscription: u32,
-        namespace: &str,
-        after: &str,
-        limit: u32,
-    ) -> Result<(Vec<String>, String), Error> {
-        CURRENT.with_borrow(|state| {
-            if state.not_synced.contains(&subscription) {
-                return Err(Error::NotSynced);
-            }
-            let wanted = |(number, space, _): &&(u32, String, String)| {
-                *number == subscription && (namespace.is_empty() || space == namespace)
-            };
-            let skip: usize = after.parse().unwrap_or(0);
-            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-            let keys: Vec<_> = state.cache.keys().filter(wanted).skip(skip).collect();
-            let next = if keys.len() > limit { (skip + limit).to_string() } else { String::new() };
-            Ok((keys.iter().take(limit).map(|key| state.cache[*key].clone()).collect(), next))
-        })
     }
 }
