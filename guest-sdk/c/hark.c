@@ -48,13 +48,17 @@ void hark_describe(hark_description *ret, const char *name, const char *version)
     plugin_string_dup(&ret->version, version);
 }
 
-static hark_subscription *next_subscription(hark_description *ret) {
-    size_t count = ret->subscriptions.len + 1;
-    hark_subscription *all = realloc(ret->subscriptions.ptr, count * sizeof *all);
+/* Makes room for one more element in a list of `len`, and clears it. */
+static void *one_more(void *list, size_t len, size_t size) {
+    unsigned char *all = realloc(list, (len + 1) * size);
     if (all == NULL) abort();
-    ret->subscriptions.ptr = all;
-    ret->subscriptions.len = count;
-    return memset(&all[count - 1], 0, sizeof *all);
+    memset(all + len * size, 0, size);
+    return all;
+}
+
+static hark_subscription *next_subscription(hark_description *ret) {
+    ret->subscriptions.ptr = one_more(ret->subscriptions.ptr, ret->subscriptions.len, sizeof *ret->subscriptions.ptr);
+    return &ret->subscriptions.ptr[ret->subscriptions.len++];
 }
 
 hark_subscription *hark_watch(hark_description *ret, const char *name, const char *api_version, const char *kind) {
@@ -85,6 +89,49 @@ hark_subscription *hark_watch_kind(hark_description *ret, hark_slice kind) {
     plugin_string_dup_n(&subscription->api_version, kind.ptr, start - 1);
     plugin_string_dup_n(&subscription->kind, kind.ptr + start, kind.len - start);
     return subscription;
+}
+
+static void add_text(plugin_list_string_t *list, const char *text) {
+    list->ptr = one_more(list->ptr, list->len, sizeof *list->ptr);
+    plugin_string_dup(&list->ptr[list->len++], text);
+}
+
+void hark_namespace(hark_subscription *subscription, const char *name) { add_text(&subscription->namespaces, name); }
+
+void hark_namespaces_with(hark_subscription *subscription, const char *labels) {
+    plugin_string_dup(&subscription->namespace_selector, labels);
+}
+
+void hark_labels(hark_subscription *subscription, const char *selector) {
+    plugin_string_dup(&subscription->label_selector, selector);
+}
+
+void hark_field_selector(hark_subscription *subscription, const char *selector) {
+    plugin_string_dup(&subscription->field_selector, selector);
+}
+
+hark_condition *hark_when(hark_subscription *subscription, const char *pointer, hark_operator operator_,
+                          const char *value) {
+    hark_plugin_plugin_types_list_condition_t *all = &subscription->conditions;
+    all->ptr = one_more(all->ptr, all->len, sizeof *all->ptr);
+    hark_condition *condition = &all->ptr[all->len++];
+    plugin_string_dup(&condition->pointer, pointer);
+    condition->operator_ = operator_;
+    if (value != NULL) hark_or(condition, value);
+    return condition;
+}
+
+void hark_or(hark_condition *condition, const char *value) { add_text(&condition->values, value); }
+
+void hark_changed(hark_subscription *subscription, const char *pointer) { add_text(&subscription->changed, pointer); }
+
+void hark_field(hark_subscription *subscription, const char *pointer) { add_text(&subscription->fields, pointer); }
+
+void hark_index(hark_subscription *subscription, const char *name, const char *pointer) {
+    hark_plugin_plugin_types_list_index_definition_t *all = &subscription->indexes;
+    all->ptr = one_more(all->ptr, all->len, sizeof *all->ptr);
+    plugin_string_dup(&all->ptr[all->len].name, name);
+    plugin_string_dup(&all->ptr[all->len++].pointer, pointer);
 }
 
 bool hark_refuse(hark_description *ret, plugin_string_t *err, const hark_line *why) {

@@ -2,6 +2,7 @@
 //! the whole test run. Invariant: needs no Wasm toolchain, only cargo and a C compiler.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -26,18 +27,27 @@ fn rust() -> Result<()> {
     )
 }
 
-/// Compiles and runs `guest-sdk/c/tests/json_test.c` with the sanitizers, as far as the compiler has them.
+/// Each test program of the C SDK, and the sources that it tests.
+const PROGRAMS: &[(&str, &[&str])] =
+    &[("json_test", &["hark_json.c"]), ("describe_test", &["hark.c", "hark_json.c"])];
+
 fn c() -> Result<()> {
     let compiler =
         tools::find(&["cc", "clang", "gcc"]).context("no C compiler (cc, clang or gcc) in PATH")?;
+    PROGRAMS.iter().try_for_each(|(name, sources)| program(&compiler, name, sources))
+}
+
+/// Compiles and runs a program of `guest-sdk/c/tests` with the sanitizers, as far as the compiler has them.
+fn program(compiler: &Path, name: &str, sources: &[&str]) -> Result<()> {
     let sdk = c_guest::sdk_folder();
     let folder = output::target().join("guests-build");
     fs::create_dir_all(&folder)?;
-    let program = folder.join("json_test");
+    let program = folder.join(name);
     let compile = |sanitize: &[&str]| {
-        let mut command = Command::new(&compiler);
+        let mut command = Command::new(compiler);
         command.args(["-std=c11", "-g", "-Wall", "-Wextra", "-Werror"]).args(sanitize).arg("-I").arg(&sdk);
-        command.arg(sdk.join("tests/json_test.c")).arg(sdk.join("hark_json.c")).arg("-o").arg(&program);
+        command.arg(sdk.join("tests").join(name).with_extension("c"));
+        command.args(sources.iter().map(|source| sdk.join(source))).arg("-o").arg(&program);
         tools::capture(&mut command)
     };
     compile(&["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]).or_else(|error| {
