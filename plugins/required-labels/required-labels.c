@@ -58,9 +58,10 @@ bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t
         char kind[256];
         size_t length;
         bool fits = hark_json_text(value, kind, sizeof kind, &length);
-        if (!fits || hark_watch_kind(ret, (hark_slice){kind, length}) == NULL) {
-            return refuse_setting(ret, err, "kinds", "\"apps/v1/Deployment\"");
-        }
+        hark_subscription *objects = fits ? hark_watch_kind(ret, (hark_slice){kind, length}) : NULL;
+        if (objects == NULL) return refuse_setting(ret, err, "kinds", "\"apps/v1/Deployment\"");
+        /* All that is looked at, and so all whose change is an update. */
+        hark_field(objects, "/metadata/labels");
     }
     return true;
 }

@@ -118,10 +118,29 @@ impl fmt::Display for Ended<'_> {
 
 struct CrashWatch;
 
+/// What [`Pod`] is read from, and so all that is handed over: a pod whose containers go on as they were does not
+/// wake the plugin.
+fn fields() -> impl Iterator<Item = String> {
+    let members = [
+        "name",
+        "restartCount",
+        "state/waiting/reason",
+        "state/terminated/reason",
+        "state/terminated/exitCode",
+        "state/terminated/finishedAt",
+        "lastState/terminated/reason",
+        "lastState/terminated/exitCode",
+        "lastState/terminated/finishedAt",
+    ];
+    let lists = ["containerStatuses", "initContainerStatuses"];
+    lists.into_iter().flat_map(move |list| members.map(|member| format!("/status/{list}/*/{member}")))
+}
+
 impl Plugin for CrashWatch {
     fn describe() -> Described {
         let Settings { namespaces, labels } = settings::load()?;
-        let pods = Subscription::new("pods", "v1", "Pod").namespaces(namespaces).labels(labels);
+        let pods =
+            Subscription::new("pods", "v1", "Pod").namespaces(namespaces).labels(labels).fields(fields());
         Ok(hark_guest::description!().watch(pods))
     }
 
@@ -222,6 +241,20 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_concern_containers_is_not_even_handed_over() {
+        let mut moved = app(2, running(), exit("Error", 1));
+        moved["status"]["podIP"] = json!("10.0.0.7");
+        let mut ready = moved.clone();
+        ready["status"]["containerStatuses"][0]["ready"] = json!(true);
+        let mut host = Host::<CrashWatch>::new();
+        host.update(0, &app(2, running(), exit("Error", 1)), &moved).unwrap();
+        host.update(0, &moved, &ready).unwrap();
+        assert!(host.plugin().is_none(), "no event made a value yet");
+        host.update(0, &ready, &app(3, running(), exit("Error", 1))).unwrap();
+        assert_eq!(host.take_lines().len(), 1);
+    }
+
+    #[test]
     fn a_healthy_pod_is_no_news() {
         let healthy = app(2, running(), exit("Completed", 0));
         let mut host = Host::<CrashWatch>::new();
@@ -244,7 +277,7 @@ mod tests {
     #[test]
     fn a_pod_that_does_not_decode_is_given_up() {
         let mut host = Host::<CrashWatch>::new();
-        let failure = host.add(0, &json!({"status": {"containerStatuses": 3}})).unwrap_err();
+        let failure = host.add(0, &pod(json!([{"restartCount": "many"}]))).unwrap_err();
         assert!(!failure.is_retry());
     }
 
@@ -252,7 +285,8 @@ mod tests {
     fn settings_narrow_the_subscription() {
         let mut host =
             Host::<CrashWatch>::with_settings(json!({"namespaces": ["prod"], "labels": "tier=web"}));
-        let wanted = Subscription::new("pods", "v1", "Pod").namespace("prod").labels("tier=web");
+        let wanted =
+            Subscription::new("pods", "v1", "Pod").namespace("prod").labels("tier=web").fields(fields());
         assert_eq!(host.describe().unwrap().subscriptions(), [wanted]);
     }
 }
