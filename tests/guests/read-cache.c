@@ -15,11 +15,12 @@ static bool tell_problem(const char *op, const hark_target *target, hark_plugin_
 /* Counts the objects of a namespace, page by page. */
 static bool list(plugin_string_t *namespace, uint64_t *count, hark_plugin_cache_problem_t *problem) {
     hark_plugin_cache_page_t page = {0};
+    plugin_list_string_t whole = {0};
     bool more = true;
     *count = 0;
     while (more) {
         plugin_string_t after = page.next;
-        bool answered = hark_plugin_cache_list_objects(0, namespace, &after, 2, &page, problem);
+        bool answered = hark_plugin_cache_list_objects(0, namespace, &whole, &after, 2, &page, problem);
         plugin_string_free(&after);
         if (!answered) return false;
         *count += page.objects.len;
@@ -32,10 +33,12 @@ static bool list(plugin_string_t *namespace, uint64_t *count, hark_plugin_cache_
 static bool handle(const char *op, const hark_target *target, hark_failure *err) {
     (void)err;
     plugin_string_t namespace = target->namespace_, name = target->name;
+    plugin_list_string_t whole = {0};
     plugin_option_string_t object;
     hark_plugin_cache_problem_t problem;
     uint64_t count;
-    if (!hark_plugin_cache_get(0, &namespace, &name, &object, &problem)) return tell_problem(op, target, problem);
+    bool answered = hark_plugin_cache_get(0, &namespace, &name, &whole, &object, &problem);
+    if (!answered) return tell_problem(op, target, problem);
     if (!list(&namespace, &count, &problem)) return tell_problem(op, target, problem);
     hark_line line = {0};
     hark_add_target(hark_add(hark_add(&line, op), " "), target);

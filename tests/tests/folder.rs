@@ -75,6 +75,11 @@ async fn a_broken_file_leaves_the_old_version_in_place_and_is_reported_once() ->
     assert_eq!(occurrences(&hark, "goes on"), faults.len());
     hark.save("counter", &fixture("describe-error"))?;
     hark.says(&["counter.wasm is refused: ", "settings: channel is missing"]).await;
+    hark.save("counter", &fixture("describe-bad-pointer"))?;
+    let place = "subscription 0 (`configmaps`): ";
+    let problems =
+        ["`conditions` has", "`changed` has `data/text`", "`fields` has", "`indexes` has", "it has both"];
+    hark.says(&problems.map(|problem| format!("{place}{problem}")).each_ref().map(String::as_str)).await;
     hark.save("counter", &fixture("counter-v2"))?;
     hark.says(&["counter reloaded: "]).await;
     assert!(hark.trace().iter().all(|line| line.outcome == "ok"));
