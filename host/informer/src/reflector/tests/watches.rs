@@ -256,12 +256,33 @@ async fn another_error_of_a_watch_makes_a_new_cycle() {
     }
 }
 
+fn internal_error() -> Status {
+    Status::from_response(500, None, b"")
+}
+
 #[tokio::test(start_paused = true)]
-async fn an_internal_error_is_not_retried_without_a_list() {
-    let internal = || Ok(vec![second(), failing(Status::from_response(500, None, b"")), Step::Hang]);
-    let lists = vec![list("3", &[]), list("3", &[]), list("3", &[])];
-    let played = play(script(lists, vec![internal(), internal()])).await;
-    assert_eq!(played.status.lists, 3, "R-W-8 with its default limit of 0; TestRetryInternalError");
+async fn internal_errors_are_retried_without_a_list_for_as_long_as_said() {
+    for (limit, retries) in [(0, 0), (30, 31)] {
+        let watches = (0..50).map(|_| Ok(vec![second(), failing(internal_error()), Step::Hang])).collect();
+        let max_internal_error_retry = Duration::from_secs(limit);
+        let options = ReflectorOptions { max_internal_error_retry, ..ReflectorOptions::default() };
+        let played = play_with(script(vec![list("3", &[])], watches), options).await;
+        let requests = played.requests();
+        let watched = requests.iter().filter(|request| **request == r#"WATCH "3""#).count();
+        assert_eq!(watched, retries + 1, "R-W-8; TestRetryInternalError");
+        assert_eq!(requests.last(), Some(&r#"LIST "3" 0"#));
+        assert_eq!(played.gap(2) == Duration::from_secs(1), limit > 0, "at once: {:?}", played.gap(2));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_internal_error_at_once_is_waited_for_and_one_of_the_request_is_not_retried() {
+    let max_internal_error_retry = Duration::from_secs(30);
+    let options = ReflectorOptions { max_internal_error_retry, ..ReflectorOptions::default() };
+    let watches = vec![Ok(vec![failing(internal_error())]), Err(refused(500))];
+    let played = play_with(script(vec![list("3", &[])], watches), options).await;
+    assert_eq!(played.requests()[1..], [r#"WATCH "3""#, r#"WATCH "3""#, r#"LIST "3" 0"#], "R-W-3, R-W-8 (D)");
+    assert!((0.8..1.6).contains(&played.gap(2).as_secs_f64()), "{:?}", played.gap(2));
 }
 
 #[tokio::test(start_paused = true)]
