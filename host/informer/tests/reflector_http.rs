@@ -184,6 +184,39 @@ async fn a_gateways_html_is_a_problem_told_in_one_line_and_heals() {
 }
 
 #[tokio::test]
+async fn a_page_for_people_in_the_place_of_an_answer_is_not_taken_for_one() {
+    let html = || Reply::new(200, &[("Content-Type", "text/html")], "<html>\n<h1>Sign in</h1>\n</html>");
+    let server = Server::start().await;
+    server.on_list(vec![html(), list("10", &["a"]), list("20", &["b"])]);
+    server.on_watch(vec![html()]);
+    let running = Running::start(&server);
+    let status = running.wait_for("the problem", |status| status.problem.is_some()).await;
+    assert_eq!(status.problem.map(|problem| problem.kind), Some(ProblemKind::Decode));
+    let view = running.store.has(&["b"]).await;
+    assert_eq!(view.replaced, ["10", "20"], "neither an empty list nor a watch that ended well");
+    assert_eq!(server.requests()[..4], [LIST.to_owned(), LIST.into(), watch("10"), relist("10")]);
+}
+
+#[tokio::test]
+async fn an_object_as_large_as_they_come_is_read_with_wide_characters_across_chunks() {
+    let wide = "größer 😀 ".repeat(120_000);
+    let large = event("ADDED", "large", 11).replace("größer", &wide);
+    assert!(large.len() > 1_500_000, "etcd's limit: {}", large.len());
+    let item = large.strip_prefix(r#"{"type":"ADDED","object":"#).and_then(|rest| rest.strip_suffix('}'));
+    let body = format!(
+        r#"{{"kind":"ConfigMapList","metadata":{{"resourceVersion":"10"}},"items":[{}]}}"#,
+        item.expect("an event").replace("\"large\"", "\"listed\"")
+    );
+    let server = Server::start().await;
+    server.on_list(vec![Reply::json(200, &body)]);
+    server.on_watch(vec![Reply::watch_in_pieces(&[large, bookmark(12)], 4093)]);
+    let running = Running::start(&server);
+    let view = running.store.wait_for("the bookmark", |view| !view.bookmarks.is_empty()).await;
+    assert_eq!(view.names(), ["large", "listed"]);
+    assert_eq!(running.status().undecodable, 0);
+}
+
+#[tokio::test]
 async fn a_server_that_restarts_is_watched_again_at_the_same_version_without_a_list() {
     let mut server = Server::start().await;
     server.on_list(vec![list("10", &["a"])]);

@@ -120,3 +120,33 @@ async fn a_table_in_a_stream_is_not_taken_for_objects() {
     assert_eq!(view.replaced, ["10"], "R-W-4 no. 4, R-LIST-8, #132926");
     assert_eq!(running.metrics.fall_backs(FallBack::Undecodable), 1);
 }
+
+#[tokio::test]
+async fn a_page_for_people_in_the_place_of_a_stream_makes_a_list() {
+    let server = Server::start().await;
+    server.on_list(vec![list("10", &["a"])]);
+    server.on_watch(vec![Reply::new(
+        200,
+        &[("Content-Type", "text/html")],
+        "<html>\n<h1>Sign in</h1>\n</html>",
+    )]);
+    let running = Running::start_streaming(&server);
+    let view = running.store.has(&["a"]).await;
+    assert_eq!(
+        (view.replaced, server.requests()[..2].to_vec()),
+        (vec!["10".to_owned()], vec![STREAM.into(), LIST.into()])
+    );
+    assert_eq!(running.metrics.fall_backs(FallBack::Undecodable), 1, "R-WL-5");
+}
+
+#[tokio::test]
+async fn objects_as_large_as_they_come_are_streamed() {
+    let wide = "größer 😀 ".repeat(120_000);
+    let events = ["a", "b", "c"].map(|name| event("ADDED", name, 5).replace("größer", &wide));
+    let lines: Vec<String> = events.into_iter().chain([marker(6, "true")]).collect();
+    let server = Server::start().await;
+    server.on_watch(vec![Reply::watch_in_pieces(&lines, 4093)]);
+    let running = Running::start_streaming(&server);
+    let view = running.store.has(&["a", "b", "c"]).await;
+    assert_eq!(view.replaced, ["6"], "each of {} bytes", lines[0].len());
+}
