@@ -41,7 +41,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-pub use self::config::{DeadLetterFn, Ended, ListenerConfig, OnSwap, Removed, Subscription, SwapReport};
+pub use self::config::{
+    DeadLetterFn, Ended, ListenerConfig, OnRestart, OnSwap, Removed, Subscription, SwapReport,
+};
 use self::lanes::Lanes;
 pub use self::metrics::{Histogram, ListenerStats, Outcomes};
 use self::state::{Life, Shared, Step, Swap};

@@ -103,6 +103,11 @@ impl Queue {
         self.entries
     }
 
+    /// Whether an event of this key waits or is being handled.
+    pub(crate) fn contains(&self, id: &EntryKey) -> bool {
+        self.keys.contains_key(id)
+    }
+
     /// Whether the queue is at its bound.
     pub(crate) fn full(&self) -> bool {
         self.entries >= self.bound

@@ -42,7 +42,8 @@ enum Known {
 
 impl Phase {
     /// A cursor at the start, for a handler that follows one which was shown what this phase says, but for the
-    /// adds of `unseen`, which it never got. `queued` are objects whose add waits already.
+    /// adds of `unseen`, which it never got. `queued` are objects whose add waits already, or is not to be
+    /// read.
     pub(crate) fn restart(&self, unseen: Vec<ObjectKey>, queued: Vec<ObjectKey>) -> Replay {
         Replay { known: self.known(unseen), touched: queued.into_iter().collect(), after: None }
     }

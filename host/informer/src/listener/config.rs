@@ -23,6 +23,8 @@ pub struct ListenerConfig {
     pub first_backoff: Duration,
     /// Longest wait between two attempts.
     pub max_backoff: Duration,
+    /// What follows a trap or time-out.
+    pub on_restart: OnRestart,
 }
 
 impl Default for ListenerConfig {
@@ -33,6 +35,7 @@ impl Default for ListenerConfig {
             max_attempts: 10,
             first_backoff: Duration::from_millis(500),
             max_backoff: Duration::from_secs(300),
+            on_restart: OnRestart::Continue,
         }
     }
 }
@@ -69,6 +72,20 @@ pub enum OnSwap {
     Replay,
     /// It takes the queue over as it is.
     Continue,
+}
+
+/// What a handler gets after it trapped or timed out, since what it held in memory may be gone (delivery
+/// contract 11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnRestart {
+    /// The queue goes on.
+    #[default]
+    Continue,
+    /// Every object is an initial add again, once no lane has a delivery, as at a swap with [`OnSwap::Replay`],
+    /// and for all lanes; the sync begins anew as well. But objects whose event is failing keep it, with its
+    /// attempts and its back-off, and are not read a second time; and an object whose event was given up is left
+    /// out until it changes. So a poison object ends in the dead letters here too.
+    Replay,
 }
 
 /// What a swap did.

@@ -100,6 +100,8 @@ pub struct ListenerStats {
     pub dead: u64,
     /// Waiting events dropped so far because their registration was removed, or the listener ended.
     pub dropped: u64,
+    /// Replays so far because a handler broke ([`OnRestart::Replay`](super::OnRestart::Replay)).
+    pub restarts: u64,
     /// Attempts so far, by outcome.
     pub outcomes: Outcomes,
     /// From an event's arrival to its first attempt (after a merge: from the first arrival).
@@ -117,6 +119,7 @@ pub struct ListenerStats {
 pub(super) struct Metrics {
     pub(super) dead: u64,
     pub(super) dropped: u64,
+    pub(super) restarts: u64,
     retried: u64,
     outcomes: Outcomes,
     lag: Histogram,
@@ -144,7 +147,7 @@ impl Metrics {
 
 impl State {
     pub(super) fn stats(&self) -> ListenerStats {
-        let Metrics { dead, dropped, retried, outcomes, lag, handling } = self.metrics;
+        let Metrics { dead, dropped, restarts, retried, outcomes, lag, handling } = self.metrics;
         let now = Instant::now();
         ListenerStats {
             pending: self.queue.len(),
@@ -155,6 +158,7 @@ impl State {
             retried,
             dead,
             dropped,
+            restarts,
             outcomes,
             lag,
             handling,

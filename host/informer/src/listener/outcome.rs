@@ -5,9 +5,10 @@
 
 use tokio::time::Instant;
 
+use super::config::OnRestart;
 use super::lanes::Done;
 use super::state::{Shared, State};
-use crate::handler::Outcome;
+use crate::handler::{Event, Outcome};
 
 /// What to do with the event.
 enum Verdict {
@@ -27,6 +28,7 @@ impl Shared {
             Verdict::Done | Verdict::GiveUp => state.queue.finish(id),
         }
         let gave_up = matches!(verdict, Verdict::GiveUp);
+        state.consider_restart(done, gave_up);
         state.metrics.delivered(done);
         state.metrics.dead += u64::from(gave_up);
         let removed = !state.registrations.contains_key(&id.registration);
@@ -42,6 +44,24 @@ impl Shared {
 }
 
 impl State {
+    /// Has everything replayed if the handler broke and wants that.
+    fn consider_restart(&mut self, done: &Done, gave_up: bool) {
+        let broke = matches!(done.outcome, Outcome::Trap(_) | Outcome::Timeout(_));
+        if !broke || self.config.on_restart == OnRestart::Continue {
+            return;
+        }
+        let id = &done.taken.id;
+        self.restart = true;
+        // What waits behind it is a newer state, which the replay is to find.
+        if gave_up
+            && !self.queue.contains(id)
+            && !matches!(done.taken.event, Event::Delete { .. })
+            && let Some(registered) = self.registrations.get_mut(&id.registration)
+        {
+            registered.given_up.insert(id.object.clone());
+        }
+    }
+
     /// A trap or time-out is repeated until the object's event has broken the handler `max_attempts` times; a
     /// retry for as long as it takes. A registration that was removed meanwhile has no further attempt.
     fn judge(&self, done: &Done) -> Verdict {

@@ -4,10 +4,12 @@
 //! number is never used again, so an event, a delivery or a waiter of one that is gone cannot be taken for
 //! another's.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::config::{OnSwap, Removed, Subscription, SwapReport};
 use super::state::{Shared, State, sink};
+use crate::object::ObjectKey;
 use crate::queue::{Cleared, Keep};
 use crate::replay::Phase;
 use crate::shared_informer::SharedInformer;
@@ -22,6 +24,9 @@ pub(super) struct Registered {
     pub(super) excused: bool,
     /// Every initial add has been handled.
     pub(super) synced: bool,
+    /// Objects whose event was given up, and which have not changed since: a restart must not offer them again.
+    /// Kept only where a restart replays.
+    pub(super) given_up: HashSet<ObjectKey>,
 }
 
 /// Number, name and informer of a registration.
@@ -86,8 +91,15 @@ impl Shared {
             let id = state.next_registration;
             state.next_registration += 1;
             let informer = informer.clone();
-            let registered =
-                Registered { name, number, informer, phase: Phase::Waiting, excused: false, synced: false };
+            let registered = Registered {
+                name,
+                number,
+                informer,
+                phase: Phase::Waiting,
+                excused: false,
+                synced: false,
+                given_up: HashSet::new(),
+            };
             state.registrations.insert(id, registered);
             id
         };
@@ -125,14 +137,29 @@ impl State {
         }
     }
 
+    /// A handler broke: every registration is replayed, but for what is failing or was given up.
+    pub(super) fn replay_all(&mut self) {
+        self.restart = false;
+        self.metrics.restarts += 1;
+        let ids: Vec<u64> = self.registrations.keys().copied().collect();
+        for id in ids {
+            self.replay(id, Keep::DeletesAndFailing);
+        }
+    }
+
     /// Sets the cursor of a registration back, if it has begun. No delivery of it may be under way.
     pub(super) fn replay(&mut self, id: u64, keep: Keep) {
         let Some(registered) = self.registrations.get_mut(&id) else { return };
         if matches!(registered.phase, Phase::Waiting) {
             return;
         }
-        let Cleared { unseen, failing, .. } = self.queue.clear(id, keep);
-        registered.phase = Phase::Replaying(registered.phase.restart(unseen, failing));
+        let Cleared { unseen, failing: mut queued, .. } = self.queue.clear(id, keep);
+        if keep == Keep::DeletesAndFailing {
+            queued.extend(registered.given_up.iter().cloned());
+        } else {
+            registered.given_up.clear();
+        }
+        registered.phase = Phase::Replaying(registered.phase.restart(unseen, queued));
         registered.synced = false;
     }
 

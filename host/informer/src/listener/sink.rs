@@ -58,6 +58,7 @@ impl State {
             Phase::Live => true,
         };
         if takes {
+            registered.given_up.remove(event.key());
             let entry = EntryKey { registration, object: event.key().clone() };
             self.queue.push(entry, event, Arrival::now());
         }

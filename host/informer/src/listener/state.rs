@@ -36,6 +36,8 @@ pub(super) struct State {
     pub(super) open: bool,
     pub(super) life: Life,
     pub(super) swap: Option<Swap>,
+    /// A handler broke and is to be told of everything again (see `OnRestart::Replay`).
+    pub(super) restart: bool,
     pub(super) metrics: Metrics,
     /// Deliveries since the cursor last read on: live events must not starve it.
     pub(super) since_cursor: usize,
@@ -86,6 +88,7 @@ impl Shared {
             open: false,
             life: Life::New,
             swap: None,
+            restart: false,
             metrics: Metrics::default(),
             since_cursor: 0,
         };
@@ -175,8 +178,18 @@ impl State {
         }
         if self.swap.is_some() {
             // The lanes finish what they have, and begin nothing new.
-            let swap = if idle { self.swap.take() } else { None };
-            return swap.map_or(Step::Wait(None), Step::Swap);
+            if !idle {
+                return Step::Wait(None);
+            }
+            // The handlers that a restart was for go.
+            self.restart = false;
+            return self.swap.take().map_or(Step::Wait(None), Step::Swap);
+        }
+        if self.restart && self.life == Life::Running {
+            if !idle {
+                return Step::Wait(None);
+            }
+            self.replay_all();
         }
         if let Some(step) = self.next_event(now) {
             return step;

@@ -8,8 +8,11 @@ use crate::replay::Phase;
 
 impl State {
     /// Looks whether the registration has just synced: the cursor has read everything, and no initial add waits,
-    /// is being handled, or is to be tried again.
+    /// is being handled, or is to be tried again; nor is everything about to be replayed.
     pub(super) fn settle_sync(&mut self, id: u64) -> bool {
+        if self.restart {
+            return false;
+        }
         let Some(registered) = self.registrations.get_mut(&id) else { return false };
         let done = matches!(registered.phase, Phase::Live) && self.queue.initial_left(id) == 0;
         let just = done && !registered.synced;

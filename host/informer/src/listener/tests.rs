@@ -4,6 +4,7 @@ mod delivery;
 mod lanes;
 mod model;
 mod removal;
+mod restarts;
 mod resyncs;
 mod retries;
 mod swaps;

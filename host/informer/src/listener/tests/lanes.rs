@@ -5,7 +5,7 @@ use crate::handler::Threaded;
 use crate::queue::{EntryKey, Queue};
 
 /// Two keys of the first registration, in different lanes of two.
-fn two_keys() -> (String, String) {
+pub(super) fn two_keys() -> (String, String) {
     let mut queue = Queue::new(10, Merge::All);
     queue.set_lanes(2);
     let lane = |name: &str| queue.lane_of(&EntryKey { registration: 0, object: ObjectKey::new("n", name) });

@@ -88,8 +88,12 @@ fn moody(seed: u32) -> Script {
     })
 }
 
+/// Restarts of handlers are told apart below this; swaps above.
+const RESTARTS: u32 = 100_000;
+
 /// Checks one key's events against what may be told of one object: no state twice, none out of order, updates
-/// from the state told before, deletes of a uid that was told or `tried`. `fresh` generations begin with any state.
+/// from the state told before, deletes of a uid that was told or `tried`. `fresh` generations begin with any state,
+/// and so does what follows a restart.
 fn check_key(
     events: &[(u32, Event)],
     tried: &[(u32, Event)],
@@ -98,7 +102,8 @@ fn check_key(
     let mut known: Option<Arc<Object>> = None;
     let mut generation = 0;
     for (of, event) in events {
-        let replayed = fresh.iter().any(|start| (generation + 1..=*of).contains(start));
+        let replayed = fresh.iter().any(|start| (generation + 1..=*of).contains(&(start * RESTARTS)))
+            || generation % RESTARTS != of % RESTARTS;
         generation = *of;
         let (new, bad) = match event {
             Event::Add { object, .. } => (Some(object.clone()), known.is_some() && !replayed),
@@ -130,6 +135,8 @@ struct Lane {
     inner: Recorder,
     number: usize,
     keys: Arc<StdMutex<Keys>>,
+    listener: Listener,
+    generation: u32,
 }
 
 /// Of one generation: keys being handled, each key's lane, and what went wrong.
@@ -151,6 +158,8 @@ impl EventHandler for Lane {
                     keys.problem = Some(format!("{key} is in lane {lane} and {}", self.number));
                 }
             }
+            let restarts = u32::try_from(self.listener.stats().restarts).expect("not so many");
+            self.inner.generation = self.generation * RESTARTS + restarts;
             // Longer in one lane than in another.
             tokio::time::sleep(Duration::from_millis(self.number as u64 * 5)).await;
             let outcome = self.inner.handle(delivery).await;
@@ -160,7 +169,7 @@ impl EventHandler for Lane {
     }
 }
 
-fn run_script(acts: &[Act], bound: usize, merge: Merge, seed: u32) -> Result<(), String> {
+fn run_script(acts: &[Act], config: ListenerConfig, seed: u32) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -168,7 +177,6 @@ fn run_script(acts: &[Act], bound: usize, merge: Merge, seed: u32) -> Result<(),
         .map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let (told, tried, pods) = (Told::default(), Told::default(), informer("Pod"));
-        let config = ListenerConfig { bound, merge, max_attempts: u32::MAX, ..ListenerConfig::default() };
         let listener = Listener::new(config, Arc::new(|_, _| {}));
         let keys = StdMutex::new(Vec::new());
         let make = |generation: u32, lanes: usize| -> Vec<Box<dyn EventHandler>> {
@@ -181,6 +189,8 @@ fn run_script(acts: &[Act], bound: usize, merge: Merge, seed: u32) -> Result<(),
                     inner: Recorder { generation, told, script, tried },
                     number,
                     keys: shared.clone(),
+                    listener: listener.clone(),
+                    generation,
                 })
             };
             (0..lanes).map(lane).collect()
@@ -246,10 +256,13 @@ proptest! {
         acts in proptest::collection::vec(act(), 0..60),
         bound in prop_oneof![Just(1_usize), Just(3), Just(10_000)],
         latest in any::<bool>(),
+        replays in any::<bool>(),
         seed in any::<u16>(),
     ) {
         let merge = if latest { Merge::Latest } else { Merge::All };
-        if let Err(problem) = run_script(&acts, bound, merge, u32::from(seed)) {
+        let on_restart = if replays { OnRestart::Replay } else { OnRestart::Continue };
+        let config = ListenerConfig { bound, merge, on_restart, max_attempts: u32::MAX, ..Default::default() };
+        if let Err(problem) = run_script(&acts, config, u32::from(seed)) {
             return Err(TestCaseError::fail(problem));
         }
     }
