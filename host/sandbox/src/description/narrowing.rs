@@ -142,7 +142,13 @@ fn field_selector_problem(selector: &str) -> Option<String> {
         return None;
     }
     size_problem(field, selector).or_else(|| {
-        let wrong = selector.split(',').find(|part| !field_term(part.trim()))?;
+        let mut escaped = false;
+        let mut terms = selector.split(|char| {
+            let ends = char == ',' && !escaped;
+            escaped = char == '\\' && !escaped;
+            ends
+        });
+        let wrong = terms.find(|part| !field_term(part.trim()))?;
         Some(format!("`{field}` has the term {}, which cannot be one", text::quoted(wrong)))
     })
 }

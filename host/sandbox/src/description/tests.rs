@@ -127,7 +127,13 @@ fn label_selectors() {
 
 #[test]
 fn field_selectors() {
-    for selector in ["metadata.name=a", "spec.nodeName!=n,status.phase==Running", "spec.nodeName="] {
+    let right = [
+        "metadata.name=a",
+        "spec.nodeName!=n,status.phase==Running",
+        "spec.nodeName=",
+        r"spec.x=a\,b\\,spec.y=c",
+    ];
+    for selector in right {
         assert_eq!(
             problems(wit::Subscription { field_selector: selector.into(), ..pods() }).len(),
             0,
