@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use hark_informer::filter::FilterSpec;
-use hark_informer::listener::OnSwap;
+use hark_informer::listener::{OnRestart, OnSwap};
 use hark_informer::queue::Merge;
 
 use crate::bindings::hark::plugin::plugin_types as wit;
@@ -40,7 +40,7 @@ pub struct Proposal {
     /// What a new version does with the events that wait.
     pub on_reload: Option<OnSwap>,
     /// What a fresh instance does with them after a trap or an overrun.
-    pub on_restart: Option<OnSwap>,
+    pub on_restart: Option<OnRestart>,
     /// When waiting events of one object are merged.
     pub delivery: Option<Merge>,
     /// How many instances share the events: 1 to 64.
@@ -141,17 +141,21 @@ fn concurrency_problem(from: &wit::Proposal) -> Option<String> {
 }
 
 fn proposal(from: &wit::Proposal) -> Proposal {
-    let policy = |policy| match policy {
+    let on_swap = |policy| match policy {
         wit::QueuePolicy::Replay => OnSwap::Replay,
         wit::QueuePolicy::Keep => OnSwap::Continue,
+    };
+    let on_restart = |policy| match policy {
+        wit::QueuePolicy::Replay => OnRestart::Replay,
+        wit::QueuePolicy::Keep => OnRestart::Continue,
     };
     let merge = |mode| match mode {
         wit::DeliveryMode::All => Merge::All,
         wit::DeliveryMode::Latest => Merge::Latest,
     };
     Proposal {
-        on_reload: from.on_reload.map(policy),
-        on_restart: from.on_restart.map(policy),
+        on_reload: from.on_reload.map(on_swap),
+        on_restart: from.on_restart.map(on_restart),
         delivery: from.delivery.map(merge),
         concurrency: from.concurrency.and_then(|count| usize::try_from(count).ok()),
     }

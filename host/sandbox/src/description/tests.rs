@@ -209,7 +209,7 @@ fn a_proposal_is_taken_over_and_its_concurrency_bounded() {
     };
     let want = |concurrency| Proposal {
         on_reload: Some(OnSwap::Continue),
-        on_restart: Some(OnSwap::Replay),
+        on_restart: Some(OnRestart::Replay),
         delivery: Some(Merge::Latest),
         concurrency,
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hark_informer::filter::{Condition, FilterSpec, Operator};
-use hark_informer::listener::OnSwap;
+use hark_informer::listener::{OnRestart, OnSwap};
 use hark_informer::queue::Merge;
 use hark_sandbox::{DescribeError, Limits, LogSource, Proposal};
 
@@ -67,7 +67,7 @@ async fn a_proposal_is_read() {
     let description = plugin.describe(&context(Limits::default()).0).await.expect("a description");
     let want = Proposal {
         on_reload: Some(OnSwap::Continue),
-        on_restart: Some(OnSwap::Replay),
+        on_restart: Some(OnRestart::Replay),
         delivery: Some(Merge::Latest),
         concurrency: Some(4),
     };
