@@ -261,4 +261,6 @@ fn compile_fields(part: Part, pointers: &[String]) -> Result<Fields, Vec<FilterE
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

@@ -124,3 +124,35 @@ fn same_members(
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_members_does_not_matter_at_any_level() {
+        let left = r#"{"a":1,"b":{"c":[{"d":1,"e":2}],"f":3},"g":4}"#;
+        let right = r#"{"a":1,"g":4,"b":{"f":3,"c":[{"e":2,"d":1}]}}"#;
+        assert_eq!(same(left, right), Ok(true));
+        assert_eq!(same(left, &right.replace("\"e\":2", "\"e\":3")), Ok(false));
+        assert_eq!(same(left, &right.replace("\"g\"", "\"h\"")), Ok(false));
+        assert_eq!(same(left, &right.replace(",\"g\":4", "")), Ok(false));
+    }
+
+    #[test]
+    fn depth_is_bounded_only_where_it_has_to_be_compared() {
+        let nested = |depth: usize, value: u32| format!("{}{value}{}", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(same(&nested(MAX_DEPTH, 1), &nested(MAX_DEPTH, 2)), Ok(false));
+        assert_eq!(same(&nested(MAX_DEPTH + 1, 1), &nested(MAX_DEPTH + 1, 2)), Err(ScanError::TooDeep));
+        assert_eq!(same(&nested(MAX_DEPTH + 1, 1), &nested(MAX_DEPTH + 1, 1)), Ok(true));
+    }
+
+    #[test]
+    fn members_in_another_order_are_not_compared_twice_at_each_level() {
+        // Were what is equal compared again after each name out of order, this would take 2^100 steps.
+        let nest = |first: &str, second: &str| {
+            (0..100).fold("0".to_owned(), |inner, _| format!(r#"{{"a":{inner},"{first}":1,"{second}":1}}"#))
+        };
+        assert_eq!(same(&nest("b", "c"), &nest("c", "b")), Ok(true));
+    }
+}

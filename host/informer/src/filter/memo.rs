@@ -71,3 +71,71 @@ impl Inner {
 fn address(object: &Arc<Object>) -> usize {
     Arc::as_ptr(object).addr()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    fn source(number: usize) -> Arc<Object> {
+        object(&format!("n/{number}"), "u", "1")
+    }
+
+    fn projection(source: &Arc<Object>, bytes: usize) -> Arc<Object> {
+        Arc::new(source.with_json("x".repeat(bytes)))
+    }
+
+    fn sizes(memo: &Memo) -> (usize, usize, usize) {
+        let inner = memo.lock();
+        (inner.entries.len(), inner.order.len(), inner.bytes)
+    }
+
+    #[test]
+    fn the_first_projection_of_an_object_is_the_one_for_all() {
+        let memo = Memo::default();
+        let source = source(1);
+        assert_eq!(memo.get(&source), None);
+        let first = memo.put(&source, projection(&source, 3));
+        assert!(Arc::ptr_eq(&memo.get(&source).expect("known"), &first));
+        assert!(Arc::ptr_eq(&memo.put(&source, projection(&source, 4)), &first), "two made it at once");
+        assert_eq!(sizes(&memo), (1, 1, 3));
+    }
+
+    #[test]
+    fn it_is_bounded_in_number_the_oldest_out_first() {
+        let memo = Memo::default();
+        let sources: Vec<_> = (0..=MAX_ENTRIES).map(source).collect();
+        for source in &sources {
+            memo.put(source, projection(source, 2));
+        }
+        assert_eq!(sizes(&memo), (MAX_ENTRIES, MAX_ENTRIES, 2 * MAX_ENTRIES));
+        assert_eq!(memo.get(&sources[0]), None);
+        assert!(memo.get(&sources[1]).is_some());
+    }
+
+    #[test]
+    fn it_is_bounded_in_bytes_and_a_projection_above_the_bound_is_not_kept() {
+        let memo = Memo::default();
+        let sources: Vec<_> = (0..4).map(source).collect();
+        for source in &sources[..3] {
+            memo.put(source, projection(source, MAX_BYTES / 2));
+        }
+        assert_eq!(sizes(&memo), (2, 2, MAX_BYTES));
+        assert_eq!(memo.get(&sources[0]), None);
+        let large = memo.put(&sources[3], projection(&sources[3], MAX_BYTES + 1));
+        assert_eq!(large.json().len(), MAX_BYTES + 1);
+        assert_eq!(sizes(&memo), (0, 0, 0));
+    }
+
+    #[test]
+    fn it_keeps_no_source_alive_and_lets_go_of_what_has_none() {
+        let memo = Memo::default();
+        let (gone, there) = (source(1), source(2));
+        memo.put(&gone, projection(&gone, 5));
+        assert_eq!(Arc::strong_count(&gone), 1);
+        drop(gone);
+        memo.put(&there, projection(&there, 7));
+        assert_eq!(sizes(&memo), (1, 1, 7));
+        assert!(memo.get(&there).is_some());
+    }
+}
