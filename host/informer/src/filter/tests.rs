@@ -220,6 +220,20 @@ fn a_projection_holds_the_named_values_at_their_paths_and_nothing_else() {
 }
 
 #[test]
+fn a_projection_reads_no_further_than_the_last_value_that_it_holds() {
+    // `!` would be an error, were it read.
+    for (pointers, text, want) in [
+        (&["/a"][..], r#"{"a":1,!"#, r#"{"a":1}"#),
+        (&["/a/b", "/a/c"], r#"{"x":0,"a":{"c":1,"x":[],"b":2,!"#, r#"{"a":{"c":1,"b":2}}"#),
+        (&["/a/b", "/c"], r#"{"c":1,"a":{"b":2,!"#, r#"{"c":1,"a":{"b":2}}"#),
+        (&["/a/b"], r#"{"a":[!"#, "{}"),
+    ] {
+        let compiled = Fields::compile(&strings(pointers)).expect("pointers");
+        assert_eq!(compiled.try_project(text).expect(text), want);
+    }
+}
+
+#[test]
 fn without_fields_the_object_itself_is_handed_over() {
     let whole = object(r#""a":1"#);
     assert!(Arc::ptr_eq(&fields(&[]).project(&whole), &whole));
@@ -288,6 +302,10 @@ fn changed_defaults_to_fields_and_to_everything() {
     assert!(!fields(&["/a"]).is_change(&old, &new));
     let spec = FilterSpec { fields: strings(&["/a"]), changed: strings(&["/b"]), ..FilterSpec::default() };
     assert!(compile(spec).is_change(&old, &new), "changed outweighs fields");
+    let spec = FilterSpec { fields: strings(&["/a"]), changed: strings(&["/a"]), ..FilterSpec::default() };
+    let filter = compile(spec);
+    assert!(!filter.is_change(&old, &new));
+    assert!(filter.changed.is_none(), "one projection serves both");
 }
 
 #[test]
@@ -311,6 +329,7 @@ fn what_cannot_be_judged_is_delivered_whole_and_counted() {
     assert!(filter.selects(&broken));
     assert!(filter.satisfies(&broken));
     assert!(filter.is_change(&broken, &object(r#""a":1"#)));
+    assert!(!filter.is_change(&broken, &broken), "the same bytes are no change, whatever they are");
     assert!(Arc::ptr_eq(&filter.project(&broken), &broken));
     assert_eq!(filter.failures(), 4);
 }

@@ -329,11 +329,27 @@ mod tests {
             (&["/a/b", "/a/c"], r#"{"a":{"c":1,"x":[],"b":2,!"#, 2),
             (&["/a/b", "/c"], r#"{"c":1,"a":{"b":2,!"#, 2),
             (&["/a/b"], r#"{"a":1,!"#, 0),
+            (&["/a/b"], r#"{"a":[!"#, 0),
+            (&["/a/*"], r#"{"a":"!"#, 0),
             (&["/a/b"], r#"{"a":{},!"#, 0),
             (&["/a/*/b"], r#"{"a":{},!"#, 0),
         ] {
             assert_eq!(reached(pointers, text).len(), want, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_left_leaves_nothing_on_the_stack() {
+        let pointers = ["/a/b", "/*/b", "/a/*"].map(|text| text.parse::<Pointer>().expect("a pointer"));
+        let trie = Trie::new(pointers.iter().map(Pointer::segments));
+        let mut paths = Paths::new(&trie);
+        let outer = paths.enter_member(ROOT, Cursor::new("\"a\"").string().expect("a string"));
+        let inner = paths.enter_member(outer, Cursor::new("\"b\"").string().expect("a string"));
+        assert_eq!((outer.len(), inner.len(), paths.ends(inner).count()), (2, 3, 3));
+        paths.leave(inner);
+        assert_eq!(paths.stack.len(), ROOT.len() + outer.len());
+        paths.leave(outer);
+        assert_eq!(paths.stack.len(), ROOT.len());
     }
 
     #[test]
