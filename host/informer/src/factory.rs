@@ -3,6 +3,8 @@
 //! Used by the host when a plugin's subscriptions are known. Invariant: informers are counted by their users;
 //! the factory itself keeps none alive, so an informer stops when its last user leaves.
 
+mod subscribe;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -13,6 +15,8 @@ use crate::list_watch::ListWatch;
 use crate::object::Ingest;
 use crate::resource::Selector;
 use crate::shared_informer::SharedInformer;
+
+pub use self::subscribe::SubscriptionSpec;
 
 /// See the file's head.
 pub struct Factory {

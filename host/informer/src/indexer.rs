@@ -198,6 +198,28 @@ impl Indexer {
         Ok(inner.objects(inner.index(name)?.keys(value)))
     }
 
+    /// As [`Indexer::range_where`], of the objects that an index files under a value.
+    ///
+    /// # Errors
+    /// [`IndexError::Unknown`] if there is no such index.
+    pub fn by_index_where(
+        &self,
+        name: &str,
+        value: &str,
+        after: Option<&ObjectKey>,
+        limit: usize,
+        scan_limit: usize,
+        predicate: impl FnMut(&Object) -> bool,
+    ) -> Result<Scan, IndexError> {
+        let ahead = scan_limit.max(1).saturating_add(1);
+        let range = {
+            let inner = self.read();
+            let keys = inner.index(name)?.keys_after(value, after);
+            inner.objects(keys.take(ahead))
+        };
+        Ok(Scan::of(range, limit.max(1), scan_limit.max(1), predicate))
+    }
+
     /// The keys of the objects that an index files under a value, in order (R-IX-5).
     ///
     /// # Errors
@@ -233,6 +255,11 @@ impl Indexer {
             return scan::namespaces(&inner.items);
         }
         inner.indices.get(name).map(Index::values).unwrap_or_default()
+    }
+
+    /// Up to `limit` of [`Indexer::index_values`] that are greater than `after`.
+    pub fn index_values_after(&self, name: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+        self.read().indices.get(name).map(|index| index.values_after(after, limit)).unwrap_or_default()
     }
 
     /// The resourceVersion of the last write, list or bookmark (R-IX-9); empty before the first list.

@@ -28,12 +28,8 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::from_options(ClientOptions::default()).await?;
 //! let factory = Factory::new(client, Ingest::default(), tokio::runtime::Handle::current());
-//! let maps = Subscription {
-//!     name: "maps".into(),
-//!     number: 0,
-//!     informer: factory.informer(&Selector::new("v1", "ConfigMap")),
-//!     resync: None,
-//! };
+//! let maps = factory.informer(&Selector::new("v1", "ConfigMap"));
+//! let maps = Subscription::to_everything("maps", 0, maps);
 //! let listener = Listener::new(ListenerConfig::default(), Arc::new(|delivery, _| {
 //!     eprintln!("given up: {}", delivery.event.key());
 //! }));
@@ -54,6 +50,7 @@ pub mod handler;
 pub mod indexer;
 pub mod list_watch;
 pub mod listener;
+mod namespaces;
 pub mod object;
 mod processor;
 pub mod queue;
@@ -62,6 +59,7 @@ mod replay;
 pub mod resource;
 pub mod shared_informer;
 pub mod status;
+pub mod view;
 
 #[cfg(test)]
 mod testing;

@@ -96,7 +96,7 @@ impl Listener {
                     let _ = swap.report.send(report);
                 }
                 Step::Read(registration) => self.shared.read_on(registration),
-                Step::Deliver(taken, number) => lanes.begin(*taken, number, call),
+                Step::Deliver(taken, number, view) => lanes.begin(*taken, number, view, call),
                 Step::Wait(due) => tokio::select! {
                     biased;
                     done = lanes.next() => {

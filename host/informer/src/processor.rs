@@ -4,14 +4,18 @@
 //! cache changes and its events are offered under one lock ([`Core::with`]), so a listener that reads the cache
 //! under it sees exactly the events before that moment in the cache, and exactly those after as events.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::delta_fifo::{Delta, DeltaKind, Popped};
+use crate::controller::transition;
+use crate::delta_fifo::{Delta, Popped};
 use crate::handler::{DeleteReason, Event};
 use crate::indexer::Indexer;
+use crate::object::Object;
+use crate::view::View;
 
 /// Where events of one informer go: a listener, by the number that it gave its registration.
 ///
@@ -36,6 +40,14 @@ pub(crate) struct Core {
 #[derive(Default)]
 pub(crate) struct Processor {
     synced: bool,
+    excused: bool,
+    groups: Vec<Group>,
+}
+
+/// The registrations that have one view: an event is narrowed once for all of them. Never empty.
+struct Group {
+    view: Arc<View>,
+    /// The view cannot know its namespaces, for a reason that must not hold other subscriptions back.
     excused: bool,
     registrations: Vec<Registration>,
 }
@@ -70,7 +82,7 @@ impl Core {
         match popped {
             Popped::Synced => processor.become_synced(),
             Popped::Deltas { deltas, .. } => {
-                for delta in deltas {
+                for delta in &deltas {
                     apply(&self.indexer, &mut processor, delta);
                 }
             }
@@ -83,50 +95,13 @@ impl Core {
     }
 }
 
-/// Brings one delta into the cache and tells of it. Presence in the cache decides between add and update
-/// (R-PD-1); a state that the cache has already is no event (delivery contract 5); another uid under the same
-/// name is a delete and an add (contract 7); what the cache never had is not deleted (contract 6).
-fn apply(indexer: &Indexer, processor: &mut Processor, delta: Delta) {
-    let Delta { kind, object, final_state_unknown } = delta;
-    match kind {
-        DeltaKind::Deleted => {
-            let Some(known) = indexer.remove(object.key()) else { return };
-            let same = known.uid() == object.uid();
-            let reason =
-                if final_state_unknown || !same { DeleteReason::Unknown } else { DeleteReason::Deleted };
-            let object = if same { object } else { known };
-            processor.distribute(&Event::Delete { object, reason });
-        }
-        DeltaKind::Sync => {
-            if let Some(object) = indexer.get(object.key()) {
-                processor.distribute_resync(&Event::Update {
-                    old: object.clone(),
-                    new: object,
-                    resync: true,
-                });
-            }
-        }
-        DeltaKind::Added | DeltaKind::Updated | DeltaKind::Replaced => {
-            let old = indexer.get(object.key());
-            let unchanged = |old: &crate::object::Object| {
-                old.uid() == object.uid() && old.resource_version() == object.resource_version()
-            };
-            match old {
-                Some(old) if unchanged(&old) => {}
-                Some(old) if old.uid() == object.uid() => {
-                    indexer.upsert(object.clone());
-                    processor.distribute(&Event::Update { old, new: object, resync: false });
-                }
-                Some(old) => {
-                    indexer.upsert(object.clone());
-                    processor.distribute(&Event::Delete { object: old, reason: DeleteReason::Unknown });
-                    processor.distribute(&Event::Add { object, initial: false });
-                }
-                None => {
-                    indexer.upsert(object.clone());
-                    processor.distribute(&Event::Add { object, initial: false });
-                }
-            }
+/// Brings one delta into the cache, then tells of it (delivery contract 2).
+fn apply(indexer: &Indexer, processor: &mut Processor, delta: &Delta) {
+    let known = transition::store(indexer, delta);
+    for event in transition::events(known.as_ref(), delta, false) {
+        match &event {
+            Event::Update { new, resync: true, .. } => processor.distribute_resync(new),
+            _ => processor.distribute(&event, known.as_ref().unwrap_or(&delta.object)),
         }
     }
 }
@@ -137,46 +112,83 @@ impl Processor {
         self.synced
     }
 
+    /// Whether the informer's resource is refused or absent.
+    pub(crate) fn excused(&self) -> bool {
+        self.excused
+    }
+
     /// Adds a registration and tells it at once where the informer stands.
-    pub(crate) fn register(&mut self, sink: &Arc<dyn Sink>, id: u64, resync: Option<Duration>) {
-        if self.synced {
+    pub(crate) fn register(
+        &mut self,
+        sink: &Arc<dyn Sink>,
+        id: u64,
+        resync: Option<Duration>,
+        view: &Arc<View>,
+    ) {
+        let registration = Registration { sink: Arc::downgrade(sink), id, resync: resync.map(Resync::new) };
+        let (synced, excused) = (self.synced, self.excused);
+        let group = self.group(view);
+        if synced && view.is_ready() {
             sink.synced(id);
-        } else if self.excused {
+        } else if excused || group.excused {
             sink.excused(id, true);
         }
-        let resync = resync.map(|period| Resync { period, next: Instant::now() + period, due: false });
-        self.registrations.push(Registration { sink: Arc::downgrade(sink), id, resync });
+        group.registrations.push(registration);
     }
 
     /// Removes a registration; an unknown one is no error (R-EH-5).
     pub(crate) fn unregister(&mut self, sink: &Arc<dyn Sink>, id: u64) {
-        let sink = Arc::downgrade(sink);
-        self.registrations.retain(|registration| registration.id != id || !registration.sink.ptr_eq(&sink));
+        self.take(sink, id);
     }
 
-    /// Changes a registration's resync period.
-    pub(crate) fn set_resync(&mut self, sink: &Arc<dyn Sink>, id: u64, period: Option<Duration>) {
+    /// Gives a registration another resync period, and another view of the same objects.
+    pub(crate) fn rebind(
+        &mut self,
+        sink: &Arc<dyn Sink>,
+        id: u64,
+        resync: Option<Duration>,
+        view: &Arc<View>,
+    ) {
+        let Some(mut registration) = self.take(sink, id) else { return };
+        if registration.resync.as_ref().map(|resync| resync.period) != resync {
+            registration.resync = resync.map(Resync::new);
+        }
+        self.group(view).registrations.push(registration);
+    }
+
+    fn take(&mut self, sink: &Arc<dyn Sink>, id: u64) -> Option<Registration> {
         let sink = Arc::downgrade(sink);
-        for registration in &mut self.registrations {
-            if registration.id == id && registration.sink.ptr_eq(&sink) {
-                let unchanged = registration.resync.as_ref().map(|resync| resync.period) == period;
-                if !unchanged {
-                    registration.resync =
-                        period.map(|period| Resync { period, next: Instant::now() + period, due: false });
-                }
+        let is_it = |one: &Registration| one.id == id && one.sink.ptr_eq(&sink);
+        let mut taken = None;
+        for group in &mut self.groups {
+            if let Some(place) = group.registrations.iter().position(is_it) {
+                taken = Some(group.registrations.remove(place));
             }
         }
+        self.groups.retain(|group| !group.registrations.is_empty());
+        taken
+    }
+
+    fn group(&mut self, view: &Arc<View>) -> &mut Group {
+        let place = self.groups.iter().position(|group| Arc::ptr_eq(&group.view, view));
+        let place = place.unwrap_or_else(|| {
+            self.groups.push(Group { view: view.clone(), excused: false, registrations: Vec::new() });
+            self.groups.len() - 1
+        });
+        &mut self.groups[place]
     }
 
     /// When the next resync of any registration is due.
     pub(crate) fn next_resync(&self) -> Option<Instant> {
-        self.registrations.iter().filter_map(|registration| Some(registration.resync.as_ref()?.next)).min()
+        let registrations = self.groups.iter().flat_map(|group| &group.registrations);
+        registrations.filter_map(|registration| Some(registration.resync.as_ref()?.next)).min()
     }
 
     /// Marks the registrations whose period is over (R-RP-5), and whether there was any.
     pub(crate) fn mark_due(&mut self, now: Instant) -> bool {
         let mut any = false;
-        for resync in self.registrations.iter_mut().filter_map(|registration| registration.resync.as_mut()) {
+        let registrations = self.groups.iter_mut().flat_map(|group| &mut group.registrations);
+        for resync in registrations.filter_map(|registration| registration.resync.as_mut()) {
             resync.due = now >= resync.next;
             if resync.due {
                 resync.next = now + resync.period;
@@ -190,34 +202,100 @@ impl Processor {
     pub(crate) fn set_excused(&mut self, excused: bool) {
         if self.excused != excused {
             self.excused = excused;
-            self.each(|sink, id| sink.excused(id, excused));
+            for group in &self.groups {
+                group.each(|sink, id| sink.excused(id, excused || group.excused));
+            }
+        }
+    }
+
+    /// Says whether a view cannot know its namespaces.
+    pub(crate) fn set_view_excused(&mut self, view: &Arc<View>, excused: bool) {
+        let informer_excused = self.excused;
+        let group = self.groups.iter_mut().find(|group| Arc::ptr_eq(&group.view, view));
+        if let Some(group) = group.filter(|group| group.excused != excused) {
+            group.excused = excused;
+            group.each(|sink, id| sink.excused(id, excused || informer_excused));
+        }
+    }
+
+    /// Tells a view which namespaces match now, and its registrations of the objects that came and went with them
+    /// (delivery contract, reason `namespace-left`).
+    pub(crate) fn set_namespaces(&mut self, view: &Arc<View>, now: BTreeSet<Arc<str>>, indexer: &Indexer) {
+        let change = view.namespace_change(&now);
+        let seen_in = |names: &[Arc<str>]| -> Vec<Arc<Object>> {
+            let objects = names.iter().flat_map(|name| indexer.range(name, None, usize::MAX));
+            objects.filter(|object| view.has(object)).collect()
+        };
+        let gone = seen_in(&change.left);
+        view.set_namespaces(now);
+        let Some(group) = self.groups.iter().find(|group| Arc::ptr_eq(&group.view, view)) else { return };
+        if change.is_first {
+            // What is in them is the registrations' to read.
+            if self.synced {
+                group.each(|sink, id| sink.synced(id));
+            }
+            return;
+        }
+        for object in gone {
+            group.offer(&Event::Delete { object, reason: DeleteReason::NamespaceLeft });
+        }
+        for object in seen_in(&change.entered) {
+            group.offer(&Event::Add { object, initial: false });
         }
     }
 
     fn become_synced(&mut self) {
         self.synced = true;
-        self.each(|sink, id| sink.synced(id));
+        for group in self.groups.iter().filter(|group| group.view.is_ready()) {
+            group.each(|sink, id| sink.synced(id));
+        }
     }
 
-    fn distribute(&mut self, event: &Event) {
-        self.each(|sink, id| sink.offer(id, event.clone()));
-    }
-
-    fn distribute_resync(&mut self, event: &Event) {
-        for registration in &self.registrations {
-            if registration.resync.as_ref().is_some_and(|resync| resync.due)
-                && let Some(sink) = registration.sink.upgrade()
-            {
-                sink.offer(registration.id, event.clone());
+    /// Offers an event to everybody whose view sees it; `was` is the state that the cache had before.
+    fn distribute(&mut self, event: &Event, was: &Object) {
+        for group in &self.groups {
+            if let Some(event) = group.view.narrow(event, was) {
+                group.offer(&event);
             }
         }
     }
 
+    fn distribute_resync(&mut self, object: &Arc<Object>) {
+        let event = Event::Update { old: object.clone(), new: object.clone(), resync: true };
+        let is_due = |one: &&Registration| one.resync.as_ref().is_some_and(|resync| resync.due);
+        for group in &self.groups {
+            let mut due = group.registrations.iter().filter(is_due).peekable();
+            if due.peek().is_some() && group.view.has(object) {
+                due.for_each(|registration| registration.offer(&event));
+            }
+        }
+    }
+}
+
+impl Group {
     fn each(&self, mut tell: impl FnMut(&dyn Sink, u64)) {
         for registration in &self.registrations {
             if let Some(sink) = registration.sink.upgrade() {
                 tell(&*sink, registration.id);
             }
         }
+    }
+
+    fn offer(&self, event: &Event) {
+        self.registrations.iter().for_each(|registration| registration.offer(event));
+    }
+}
+
+impl Registration {
+    fn offer(&self, event: &Event) {
+        if let Some(sink) = self.sink.upgrade() {
+            sink.offer(self.id, event.clone());
+        }
+    }
+}
+
+impl Resync {
+    fn new(period: Duration) -> Self {
+        Self { period, next: Instant::now() + period, due: false }
     }
 }

@@ -11,6 +11,7 @@
 //! | add, never attempted | delete | nothing |
 //! | add, attempted, or known to an earlier version of the handler | delete | delete |
 //! | delete | add | both, in this order |
+//! | update, never attempted | update back to what is no change to the registration's view | nothing |
 //!
 //! Merging happens once the queue is at its bound, while the key waits for a retry, and always in
 //! [`Merge::Latest`]. What a handler works on at the moment is never merged with.
@@ -38,6 +39,7 @@ use self::lane::Lane;
 use self::merge::{Merged, merge};
 use crate::handler::Event;
 use crate::object::Object;
+use crate::view::View;
 
 /// When waiting events of a key are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -133,17 +135,17 @@ impl Queue {
         self.waiting.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Takes a new event in.
-    pub(crate) fn push(&mut self, id: EntryKey, event: Event, arrived: Arrival) -> Pushed {
+    /// Takes a new event in, of a registration with this view.
+    pub(crate) fn push(&mut self, id: EntryKey, event: Event, arrived: Arrival, view: &View) -> Pushed {
         let entry = self.entry(event, arrived);
-        self.push_entry(id, entry)
+        self.push_entry(id, entry, Some(view))
     }
 
     /// Takes an initial add in that the cursor has read; `shown` if an earlier handler knows the object.
     pub(crate) fn push_initial(&mut self, id: EntryKey, object: Arc<Object>, arrived: Arrival, shown: bool) {
         let entry = self.entry(Event::Add { object, initial: true }, arrived);
         *self.initial.entry(id.registration).or_default() += 1;
-        self.push_entry(id, Entry { shown, initial: true, ..entry });
+        self.push_entry(id, Entry { shown, initial: true, ..entry }, None);
     }
 
     fn entry(&mut self, event: Event, arrived: Arrival) -> Entry {
@@ -152,7 +154,7 @@ impl Queue {
         Entry::new(position, event, arrived)
     }
 
-    fn push_entry(&mut self, id: EntryKey, entry: Entry) -> Pushed {
+    fn push_entry(&mut self, id: EntryKey, entry: Entry, view: Option<&View>) -> Pushed {
         let merging = self.full() || self.merge == Merge::Latest;
         let Some(key) = self.keys.get_mut(&id) else {
             self.stand_by(id, VecDeque::from([entry]));
@@ -171,14 +173,16 @@ impl Queue {
             self.entries += 1;
             return Pushed::Queued;
         }
-        self.merge_into_last(&id, entry)
+        self.merge_into_last(&id, entry, view)
     }
 
-    /// Merges `entry` into the last entry of `id`, which exists and is not being handled.
-    fn merge_into_last(&mut self, id: &EntryKey, entry: Entry) -> Pushed {
+    /// Merges `entry` into the last entry of `id`, which exists and is not being handled. `view` says what is a
+    /// change; none: everything.
+    fn merge_into_last(&mut self, id: &EntryKey, entry: Entry, view: Option<&View>) -> Pushed {
         let Some(key) = self.keys.get_mut(id) else { return Pushed::Vanished };
         let Some(last) = key.entries.back_mut() else { return Pushed::Vanished };
-        match merge(&last.event, last.known(), &entry.event) {
+        let is_change = |old: &_, new: &_| view.is_none_or(|view| view.is_change(old, new));
+        match merge(&last.event, last.known(), &entry.event, is_change) {
             Merged::One(event) => {
                 let twice = last.initial && entry.initial;
                 last.absorb(event, &entry);
@@ -201,7 +205,7 @@ impl Queue {
         }
     }
 
-    /// Forgets the last entry of `id`, an add that was never attempted.
+    /// Forgets the last entry of `id`, which was never attempted.
     fn drop_last(&mut self, id: &EntryKey) {
         let Some(key) = self.keys.get_mut(id) else { return };
         let Some(entry) = key.entries.pop_back() else { return };
@@ -265,7 +269,8 @@ impl Queue {
         self.keys.insert(id.clone(), key);
         self.entries -= behind.len();
         for entry in behind {
-            self.merge_into_last(id, entry);
+            // The first one was attempted, so nothing vanishes for having changed back.
+            self.merge_into_last(id, entry, None);
         }
     }
 

@@ -78,6 +78,11 @@ impl Replay {
         if self.touched.remove(key) { None } else { Some(self.known.has(key)) }
     }
 
+    /// Moves on to `key`, up to which there is nothing else of the registration's.
+    pub(crate) fn reach(&mut self, key: ObjectKey) {
+        self.after = Some(key);
+    }
+
     /// Whether an event of `key` is the handler's by itself, and not the cursor's to find.
     pub(crate) fn takes(&mut self, event: &Event) -> bool {
         let key = event.key();

@@ -9,7 +9,9 @@
 //! event (processor), states may be skipped but not reordered (queue), deletions that only a relist noticed
 //! (DeltaFIFO), re-creations as delete and add (processor), no event for what did not change (processor).
 
-use std::sync::Arc;
+mod views;
+
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -24,6 +26,10 @@ use crate::list_watch::ListerWatcher;
 use crate::processor::Core;
 use crate::reflector::{Reflector, ReflectorMetrics, ReflectorOptions, ReflectorStatus};
 use crate::resource::Selector;
+use crate::view::View;
+
+pub use self::views::Index;
+use self::views::Views;
 
 /// How long a first list may take before the operator is told that it is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,12 +40,15 @@ pub struct SharedInformer {
     shared: Arc<Parts>,
     status: watch::Receiver<ReflectorStatus>,
     metrics: Arc<ReflectorMetrics>,
+    runtime: Handle,
     _stop: DropGuard,
 }
 
 /// What the tasks share with the handle; they must not keep the handle alive.
 struct Parts {
-    core: Core,
+    core: Arc<Core>,
+    views: Views,
+    everything: Arc<View>,
     fifo: Arc<DeltaFifo>,
     /// A resync period was added or changed.
     resync_changed: Notify,
@@ -48,9 +57,8 @@ struct Parts {
 impl SharedInformer {
     /// Starts the informer's tasks on `runtime`.
     pub fn start(selector: Selector, source: Arc<dyn ListerWatcher>, runtime: &Handle) -> Self {
-        let core = Core::new();
-        let fifo = Arc::new(DeltaFifo::new(DEFAULT_CAPACITY, core.indexer.clone()));
-        let shared = Arc::new(Parts { core, fifo: fifo.clone(), resync_changed: Notify::new() });
+        let shared = Arc::new(Parts::new());
+        let fifo = shared.fifo.clone();
         let stop = CancellationToken::new();
         let options = ReflectorOptions { name: selector.to_string(), ..ReflectorOptions::default() };
         let reflector = Reflector::new(source, fifo, options);
@@ -61,7 +69,7 @@ impl SharedInformer {
         runtime.spawn(async move { reflector.run(cancel).await }.instrument(span));
         let span = tracing::info_span!("informer", informer = %selector);
         runtime.spawn(run(shared.clone(), status.clone(), stop.clone()).instrument(span));
-        Self { selector, shared, status, metrics, _stop: stop.drop_guard() }
+        Self { selector, shared, status, metrics, runtime: runtime.clone(), _stop: stop.drop_guard() }
     }
 
     /// What this informer lists and watches.
@@ -79,6 +87,11 @@ impl SharedInformer {
         self.shared.core.with(|processor, _| processor.synced())
     }
 
+    /// Whether the first list is in the cache, and nothing keeps it from being current.
+    pub fn is_healthy(&self) -> bool {
+        self.has_synced() && self.status.borrow().problem.is_none()
+    }
+
     /// Where the reflector stands, and its trouble, if any.
     pub fn status(&self) -> watch::Receiver<ReflectorStatus> {
         self.status.clone()
@@ -92,15 +105,14 @@ impl SharedInformer {
     /// An informer without tasks, for tests that process deltas by hand.
     #[cfg(test)]
     pub(crate) fn idle(selector: Selector) -> Self {
-        let core = Core::new();
-        let fifo = Arc::new(DeltaFifo::new(DEFAULT_CAPACITY, core.indexer.clone()));
-        let shared = Arc::new(Parts { core, fifo, resync_changed: Notify::new() });
+        let shared = Arc::new(Parts::new());
         let (_, status) = watch::channel(ReflectorStatus::default());
         Self {
             selector,
             shared,
             status,
             metrics: Arc::default(),
+            runtime: Handle::current(),
             _stop: CancellationToken::new().drop_guard(),
         }
     }
@@ -109,9 +121,22 @@ impl SharedInformer {
         &self.shared.core
     }
 
+    fn weak_core(&self) -> Weak<Core> {
+        Arc::downgrade(&self.shared.core)
+    }
+
     /// A registration's resync period may have changed.
     pub(crate) fn wake_resync(&self) {
         self.shared.resync_changed.notify_one();
+    }
+}
+
+impl Parts {
+    fn new() -> Self {
+        let core = Arc::new(Core::new());
+        let fifo = Arc::new(DeltaFifo::new(DEFAULT_CAPACITY, core.indexer.clone()));
+        let (views, everything) = (Views::default(), Arc::new(View::of_everything()));
+        Self { core, views, everything, fifo, resync_changed: Notify::new() }
     }
 }
 

@@ -59,11 +59,10 @@ impl Version {
         let mut subscriptions = Vec::new();
         for (number, subscription) in (0..).zip(&self.description.subscriptions) {
             for selector in selectors(subscription) {
+                let (name, informer) = (&subscription.name, factory.informer(&selector));
                 subscriptions.push(Subscription {
-                    name: subscription.name.clone(),
-                    number,
-                    informer: factory.informer(&selector),
                     resync: subscription.resync,
+                    ..Subscription::to_everything(name, number, informer)
                 });
             }
         }

@@ -17,6 +17,8 @@ pub enum Part {
     Changed,
     /// `fields`
     Fields,
+    /// `indexes`
+    Indexes,
 }
 
 impl Part {
@@ -26,6 +28,7 @@ impl Part {
             Self::Where => "where",
             Self::Changed => "changed",
             Self::Fields => "fields",
+            Self::Indexes => "indexes",
         }
     }
 }
@@ -67,7 +70,7 @@ pub enum FilterError {
         /// What is wrong with it.
         error: ConditionError,
     },
-    /// A pointer of `changed` or `fields`.
+    /// A pointer of `changed`, `fields` or `indexes`.
     #[error("{}: {error}", part.as_str())]
     Pointer {
         /// Where it stands.

@@ -4,6 +4,7 @@
 //! set and no list in them is empty (#84959).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::object::{Object, ObjectKey};
@@ -78,6 +79,23 @@ impl Index {
     /// The keys under a value, in order.
     pub(super) fn keys(&self, value: &str) -> impl Iterator<Item = &ObjectKey> {
         self.keys.get(value).into_iter().flatten()
+    }
+
+    /// The same, greater than `after`.
+    pub(super) fn keys_after(
+        &self,
+        value: &str,
+        after: Option<&ObjectKey>,
+    ) -> impl Iterator<Item = &ObjectKey> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.keys.get(value).into_iter().flat_map(move |keys| keys.range((from, Bound::Unbounded)))
+    }
+
+    /// Up to `limit` values that have keys, greater than `after`, in order.
+    pub(super) fn values_after(&self, after: Option<&str>, limit: usize) -> Vec<String> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let values = self.keys.range::<str, _>((from, Bound::Unbounded));
+        values.take(limit).map(|(value, _)| value.to_string()).collect()
     }
 
     /// The values that have keys, in order.

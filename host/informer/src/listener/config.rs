@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::handler::{Delivery, Outcome};
 use crate::queue::Merge;
-use crate::shared_informer::SharedInformer;
+use crate::shared_informer::{Index, SharedInformer};
+use crate::view::View;
 
 /// How a listener treats its events.
 #[derive(Debug, Clone)]
@@ -60,8 +61,20 @@ pub struct Subscription {
     pub number: u32,
     /// Where its events come from.
     pub informer: Arc<SharedInformer>,
+    /// Which of the informer's objects are the subscription's, and what of them is shown.
+    pub view: Arc<View>,
+    /// What its cache can be asked by.
+    pub indexes: Vec<Index>,
     /// Hand every object over again after each such period.
     pub resync: Option<Duration>,
+}
+
+impl Subscription {
+    /// To everything that an informer has; see [`Factory::subscribe`](crate::factory::Factory::subscribe) for less.
+    pub fn to_everything(name: impl Into<String>, number: u32, informer: Arc<SharedInformer>) -> Self {
+        let view = informer.view_of_everything();
+        Self { name: name.into(), number, informer, view, indexes: Vec::new(), resync: None }
+    }
 }
 
 /// What a new handler does with the old one's queue (delivery contract 10).

@@ -10,6 +10,9 @@ use crate::replay::Phase;
 /// Objects that the cursor takes from the cache at a time.
 pub(super) const CURSOR_BATCH: usize = 64;
 
+/// Objects that it looks at in one go, where a view has few of them.
+const CURSOR_SCAN: usize = 1024;
+
 impl Shared {
     /// Reads the next objects of the cache into the queue, as initial adds.
     pub(super) fn read_on(&self, id: u64) {
@@ -21,16 +24,19 @@ impl Shared {
             let State { queue, registrations, .. } = &mut *state;
             let Some(registered) = registrations.get_mut(&id) else { return false };
             let Phase::Replaying(replay) = &mut registered.phase else { return false };
-            let objects = indexer.range("", replay.after(), CURSOR_BATCH);
-            let last = objects.len() < CURSOR_BATCH;
-            for object in objects {
+            let view = &registered.view;
+            let ahead = if view.has_all() { CURSOR_BATCH } else { CURSOR_SCAN };
+            let scan =
+                indexer.range_where("", replay.after(), CURSOR_BATCH, ahead, |object| view.has(object));
+            for object in scan.objects {
                 if let Some(shown) = replay.pass(object.key()) {
                     let entry = EntryKey { registration: id, object: object.key().clone() };
                     queue.push_initial(entry, object, Arrival::now(), shown);
                 }
             }
-            if last {
-                registered.phase = Phase::Live;
+            match scan.reached {
+                Some(key) => replay.reach(key),
+                None => registered.phase = Phase::Live,
             }
             state.settle_sync(id)
         });

@@ -4,6 +4,7 @@
 //! in its call, so it has one delivery at a time.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -11,6 +12,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::handler::{Call, Delivery, EventHandler, Outcome, guarded};
 use crate::queue::Taken;
+use crate::view::View;
 
 type Handler = Box<dyn EventHandler>;
 
@@ -38,12 +40,13 @@ impl Lanes {
         Self { handlers: handlers.into_iter().map(Some).collect(), calls: FuturesUnordered::new() }
     }
 
-    /// Begins to hand an event to its lane's handler, as one of subscription `number`.
-    pub(super) fn begin(&mut self, taken: Taken, number: u32, call: Call) {
+    /// Begins to hand an event to its lane's handler, as one of subscription `number` and as `view` shows it.
+    pub(super) fn begin(&mut self, taken: Taken, number: u32, view: Arc<View>, call: Call) {
         // The queue gives out an event of a lane only when the one before is done with, so the handler is here.
         let Some(mut handler) = self.handlers.get_mut(taken.lane).and_then(Option::take) else { return };
         self.calls.push(Box::pin(async move {
-            let delivery = taken.delivery(number);
+            let mut delivery = taken.delivery(number);
+            delivery.event = view.show(delivery.event);
             let began = Instant::now();
             let outcome = guarded(&mut *handler, &delivery, Some(call)).await;
             (Done { taken, delivery, outcome, began, took: began.elapsed() }, handler)

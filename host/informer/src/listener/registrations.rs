@@ -12,13 +12,16 @@ use super::state::{Shared, State, sink};
 use crate::object::ObjectKey;
 use crate::queue::{Cleared, Keep};
 use crate::replay::Phase;
-use crate::shared_informer::SharedInformer;
+use crate::shared_informer::{Index, SharedInformer};
+use crate::view::View;
 
 /// One informer that the listener has joined.
 pub(super) struct Registered {
     pub(super) name: String,
     pub(super) number: u32,
     pub(super) informer: Arc<SharedInformer>,
+    pub(super) view: Arc<View>,
+    pub(super) indexes: Vec<Index>,
     pub(super) phase: Phase,
     /// Its resource is forbidden or absent: it holds nobody back.
     pub(super) excused: bool,
@@ -29,8 +32,22 @@ pub(super) struct Registered {
     pub(super) given_up: HashSet<ObjectKey>,
 }
 
-/// Number, name and informer of a registration.
-type Listed = (u64, String, Arc<SharedInformer>);
+/// A registration as others see it.
+struct Listed {
+    id: u64,
+    name: String,
+    informer: Arc<SharedInformer>,
+    view: Arc<View>,
+}
+
+impl Listed {
+    /// Whether it is told of the same objects, under the same name.
+    fn serves(&self, subscription: &Subscription) -> bool {
+        self.name == subscription.name
+            && Arc::ptr_eq(&self.informer, &subscription.informer)
+            && self.view.has_the_same_objects_as(&subscription.view)
+    }
+}
 
 impl Shared {
     /// Makes the registrations those of `subscriptions`. Runs between two deliveries.
@@ -42,21 +59,18 @@ impl Shared {
         let mut report = SwapReport::default();
         let mut old = self.registered();
         for subscription in subscriptions {
-            let same = |(_, name, informer): &Listed| {
-                *name == subscription.name && Arc::ptr_eq(informer, &subscription.informer)
-            };
-            if let Some(place) = old.iter().position(same) {
-                let (id, ..) = old.swap_remove(place);
+            if let Some(place) = old.iter().position(|one| one.serves(&subscription)) {
+                let kept = old.swap_remove(place);
                 report.kept += 1;
-                self.stay(id, &subscription, on_swap);
+                self.stay(kept.id, subscription, on_swap);
             } else {
                 report.added += 1;
                 self.join(subscription);
             }
         }
-        for (id, _, informer) in old {
+        for gone in old {
             report.removed += 1;
-            report.dropped += self.leave(id, &informer);
+            report.dropped += self.leave(gone.id, &gone.informer);
         }
         self.lock().reconsider_gate(true);
         self.tell_waiters();
@@ -67,10 +81,10 @@ impl Shared {
     pub(super) fn unsubscribe(self: &Arc<Self>, name: &str) -> (Removed, Vec<u64>) {
         let mut removed = Removed::default();
         let mut ids = Vec::new();
-        for (id, _, informer) in self.registered().into_iter().filter(|(_, of, _)| of == name) {
+        for gone in self.registered().into_iter().filter(|one| one.name == name) {
             removed.registrations += 1;
-            removed.dropped += self.leave(id, &informer);
-            ids.push(id);
+            removed.dropped += self.leave(gone.id, &gone.informer);
+            ids.push(gone.id);
         }
         self.lock().reconsider_gate(false);
         self.tell_waiters();
@@ -80,21 +94,27 @@ impl Shared {
 
     fn registered(&self) -> Vec<Listed> {
         let state = self.lock();
-        let registered = state.registrations.iter();
-        registered.map(|(id, one)| (*id, one.name.clone(), one.informer.clone())).collect()
+        let listed = |(id, one): (&u64, &Registered)| Listed {
+            id: *id,
+            name: one.name.clone(),
+            informer: one.informer.clone(),
+            view: one.view.clone(),
+        };
+        state.registrations.iter().map(listed).collect()
     }
 
     fn join(self: &Arc<Self>, subscription: Subscription) {
-        let Subscription { name, number, informer, resync } = subscription;
+        let Subscription { name, number, informer, view, indexes, resync } = subscription;
         let id = {
             let mut state = self.lock();
             let id = state.next_registration;
             state.next_registration += 1;
-            let informer = informer.clone();
             let registered = Registered {
                 name,
                 number,
-                informer,
+                informer: informer.clone(),
+                view: view.clone(),
+                indexes,
                 phase: Phase::Waiting,
                 excused: false,
                 synced: false,
@@ -103,17 +123,19 @@ impl Shared {
             state.registrations.insert(id, registered);
             id
         };
-        informer.core().with(|processor, _| processor.register(&sink(self), id, resync));
+        informer.core().with(|processor, _| processor.register(&sink(self), id, resync, &view));
         informer.wake_resync();
     }
 
     /// A registration goes on under new handlers.
-    fn stay(self: &Arc<Self>, id: u64, subscription: &Subscription, on_swap: OnSwap) {
-        let informer = &subscription.informer;
-        informer.core().with(|processor, _| {
-            processor.set_resync(&sink(self), id, subscription.resync);
-            self.lock().keep(id, subscription.number, on_swap);
+    fn stay(self: &Arc<Self>, id: u64, subscription: Subscription, on_swap: OnSwap) {
+        let informer = subscription.informer.clone();
+        let outdated = informer.core().with(|processor, _| {
+            processor.rebind(&sink(self), id, subscription.resync, &subscription.view);
+            self.lock().keep(id, subscription, on_swap)
         });
+        // Its index may end here, which takes a lock of the informer's.
+        drop(outdated);
         informer.wake_resync();
     }
 
@@ -128,13 +150,16 @@ impl Shared {
 }
 
 impl State {
-    fn keep(&mut self, id: u64, number: u32, on_swap: OnSwap) {
-        if let Some(registered) = self.registrations.get_mut(&id) {
-            registered.number = number;
-        }
+    /// Gives what the registration does not use any more.
+    fn keep(&mut self, id: u64, new: Subscription, on_swap: OnSwap) -> Option<(Arc<View>, Vec<Index>)> {
+        let registered = self.registrations.get_mut(&id)?;
+        registered.number = new.number;
+        let view = std::mem::replace(&mut registered.view, new.view);
+        let indexes = std::mem::replace(&mut registered.indexes, new.indexes);
         if on_swap == OnSwap::Replay {
             self.replay(id, Keep::Deletes);
         }
+        Some((view, indexes))
     }
 
     /// A handler broke: every registration is replayed, but for what is failing or was given up.

@@ -60,7 +60,7 @@ impl State {
         if takes {
             registered.given_up.remove(event.key());
             let entry = EntryKey { registration, object: event.key().clone() };
-            self.queue.push(entry, event, Arrival::now());
+            self.queue.push(entry, event, Arrival::now(), &registered.view);
         }
         takes
     }

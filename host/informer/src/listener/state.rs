@@ -16,6 +16,7 @@ use super::metrics::Metrics;
 use super::registrations::Registered;
 use crate::handler::EventHandler;
 use crate::queue::{Queue, Taken};
+use crate::view::View;
 
 /// What a listener's handles share.
 pub(super) struct Shared {
@@ -71,8 +72,8 @@ pub(super) enum Step {
     Swap(Swap),
     /// Read the cache on for this registration.
     Read(u64),
-    /// Hand this over, as an event of the handler's subscription with this number.
-    Deliver(Box<Taken>, u32),
+    /// Hand this over, as an event of the handler's subscription with this number, as the view shows it.
+    Deliver(Box<Taken>, u32, Arc<View>),
     /// Until a delivery is done, something comes in, or the moment has come.
     Wait(Option<Instant>),
     End(Ended),
@@ -214,9 +215,9 @@ impl State {
         }
         let taken = self.queue.take(now)?;
         self.since_cursor += 1;
-        let number = self.registrations.get(&taken.id.registration).map(|one| one.number);
-        // Entries of a removed registration are removed with it, so there is always a number.
-        Some(Step::Deliver(Box::new(taken), number.unwrap_or_default()))
+        // Entries of a removed registration are removed with it, so it is always there.
+        let registered = self.registrations.get(&taken.id.registration)?;
+        Some(Step::Deliver(Box::new(taken), registered.number, registered.view.clone()))
     }
 
     /// Whether the cursor should read on: little is ready, live events have had their share, or a lane has nothing

@@ -9,6 +9,7 @@ mod resyncs;
 mod retries;
 mod swaps;
 mod sync;
+mod views;
 
 use std::sync::Mutex as StdMutex;
 use std::time::Duration;
@@ -71,7 +72,7 @@ fn informer(kind: &str) -> Arc<SharedInformer> {
 }
 
 fn subscription(name: &str, number: u32, informer: &Arc<SharedInformer>) -> Subscription {
-    Subscription { name: name.into(), number, informer: informer.clone(), resync: None }
+    Subscription::to_everything(name, number, informer.clone())
 }
 
 fn listener() -> Listener {

@@ -45,7 +45,7 @@ fn queue(events: Vec<Event>, merge: Merge) -> Queue {
 fn push(queue: &mut Queue, events: Vec<Event>) {
     for event in events {
         let id = EntryKey { registration: 0, object: event.key().clone() };
-        queue.push(id, event, arrival());
+        queue.push(id, event, arrival(), &View::of_everything());
     }
 }
 
@@ -190,7 +190,7 @@ fn clearing_keeps_deletes_of_what_was_shown_and_names_what_was_not() {
 fn clearing_one_registration_leaves_the_others() {
     let mut queue = queue(vec![add(KEY, 1), delete("n/b", 2)], Merge::All);
     let other = EntryKey { registration: 7, object: id(KEY).object };
-    queue.push(other, add(KEY, 9), arrival());
+    queue.push(other, add(KEY, 9), arrival(), &View::of_everything());
     assert_eq!(queue.clear(0, Keep::Nothing).dropped, 2);
     assert_eq!(drain(&mut queue), ["add n/a 9"]);
 }
