@@ -71,6 +71,34 @@ async fn relists_stay_in_pages_once_a_list_at_0_came_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_of_any_length_is_had_whole_page_by_page() {
+    for (length, pages) in [(0, 1), (9, 1), (10, 1), (11, 2), (21, 3)] {
+        let names: Vec<String> = (0..length).map(|number| format!("o{number:02}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let chunks: Vec<&[&str]> = if length == 0 { vec![&[]] } else { names.chunks(10).collect() };
+        let token = |number| if number + 1 < pages { format!("C{number}") } else { String::new() };
+        let mut lists: Vec<_> =
+            chunks.iter().enumerate().map(|(number, names)| page("10", names, &token(number))).collect();
+        lists.push(list("11", &[]));
+        let broken = Ok(vec![second(), failing(status_of(""))]);
+        let played = play(script(lists, vec![broken])).await;
+        let whole: Vec<String> = names.iter().map(|name| format!("{name}@1")).collect();
+        assert_eq!(played.calls[0], format!("replace@10 [{}]", whole.join(" ")), "TestListPager_List");
+        let requests = played.requests();
+        for (number, request) in requests[1..pages].iter().enumerate() {
+            assert_eq!(
+                *request,
+                format!(r#"LIST "" 500 C{number}"#),
+                "R-LIST-3: no version with a continuation"
+            );
+        }
+        let relist = if pages > 1 { r#"LIST "10" 500"# } else { r#"LIST "10" 0"# };
+        assert_eq!(requests[pages + 1], relist, "R-LIST-6: paginated only if there was more than one page");
+        assert_eq!(played.metrics.pages(), pages as u64 + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_consistent_list_in_pages_says_nothing_about_the_servers_cache() {
     let broken = || Ok(vec![second(), failing(status_of(""))]);
     let lists = vec![
