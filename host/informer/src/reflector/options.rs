@@ -5,6 +5,11 @@ use std::time::Duration;
 use crate::backoff::BackoffConfig;
 
 /// How a reflector gets to know what exists, at first and after it has lost its place.
+///
+/// Streaming is the default: to this side it costs about the same (measured with the example `initial_list`, 50,000
+/// objects of 2.2 KB: 4.9 µs of processor time an object, a list 4.7 µs), and it saves the server from holding the
+/// whole answer, which is what long lists bring it down with. What it costs is a map while it comes in, some 80 bytes
+/// an object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum InitialList {
     /// By a watch that begins with what exists (rules R-WL), if server and lister-watcher can; else as `List`.

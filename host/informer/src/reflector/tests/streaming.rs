@@ -1,5 +1,9 @@
 //! The streaming list's states, rules R-WL.
 
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::super::*;
 use super::support::*;
 use crate::status::{ApiError, Status};
@@ -339,5 +343,38 @@ async fn an_object_that_does_not_decode_makes_a_list_which_tells_what_is_gone() 
         assert_eq!(played.metrics.fall_backs(FallBack::Undecodable), 1);
         assert_eq!(played.metrics.undecodable(), 1);
         assert!(played.problems.contains(&Some(ProblemKind::Decode)));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// R-WL-2: whatever happens before the marker, what is put into the store is what a map would hold.
+    #[test]
+    fn the_list_is_what_is_left_of_the_initial_events(
+        events in prop::collection::vec((0..3u8, 0..6u8, prop::bool::weighted(0.2)), 0..40),
+    ) {
+        let mut model = BTreeMap::new();
+        let mut steps = Vec::new();
+        for (version, (kind, name, bookmarked)) in (1u64..).zip(events) {
+            let name = format!("o{name}");
+            steps.push(match kind {
+                0 => added(&name, version),
+                1 => modified(&name, version),
+                _ => deleted(&name, version),
+            });
+            if kind < 2 {
+                model.insert(name, version);
+            } else {
+                model.remove(&name);
+            }
+            steps.extend(bookmarked.then(|| bookmark(&version.to_string())));
+        }
+        steps.extend([marker("99"), Step::Exhausted, Step::Hang]);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+        let played = runtime.block_on(play(streaming(vec![], vec![Ok(steps)])));
+        let left: Vec<String> = model.iter().map(|(name, version)| format!("{name}@{version}")).collect();
+        prop_assert_eq!(played.calls, [format!("replace@99 [{}]", left.join(" "))]);
     }
 }
