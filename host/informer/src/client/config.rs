@@ -199,7 +199,8 @@ fn build(config: &Config, limits: ClientLimits) -> Result<Reach, BoxError> {
 fn is_loopback(address: &Uri) -> bool {
     let host = address.host().unwrap_or_default();
     let number = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || number.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || number.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
 }
 
 fn home_kubeconfig() -> Option<PathBuf> {
@@ -220,6 +221,7 @@ mod tests {
             ("https://127.0.0.1:6443", true),
             ("https://127.8.9.1", true),
             ("https://[::1]:6443", true),
+            ("https://[::ffff:127.0.0.1]:6443", true),
             ("http://LocalHost:8001/prefix", true),
             ("https://10.0.0.1:6443", false),
             ("https://localhost.example.com", false),

@@ -43,3 +43,19 @@ impl Default for ClientLimits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_notice_a_dead_connection_when_client_go_does() {
+        let limits = ClientLimits::default();
+        assert_eq!(limits.ping_interval, Duration::from_secs(30), "section 1.10");
+        assert_eq!(limits.ping_timeout, Duration::from_secs(15), "section 1.10");
+        assert!(
+            limits.ping_interval + limits.ping_timeout < limits.body_idle,
+            "pings come before the second line"
+        );
+    }
+}
