@@ -7,7 +7,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
@@ -97,15 +97,17 @@ async fn drive(
 ) {
     loop {
         tokio::select! {
+            // The settings first: a server may say goodbye in the same breath.
+            biased;
+            () = moved.notified() => {
+                let now = protocol.current_max_send_streams();
+                allow.send_if_modified(|allowed| std::mem::replace(allowed, now) != now);
+            }
             ended = &mut protocol => {
                 if let Err(error) = ended {
                     tracing::debug!("an HTTP/2 connection ended: {error}");
                 }
                 return;
-            }
-            () = moved.notified() => {
-                let now = protocol.current_max_send_streams();
-                allow.send_if_modified(|allowed| std::mem::replace(allowed, now) != now);
             }
         }
     }
@@ -135,7 +137,7 @@ where
     }
 }
 
-/// A stream's place on a connection, kept until its answer has been read or dropped.
+/// A stream's place on a connection, kept until its answer is dropped.
 pub(super) struct Lease {
     connection: Arc<Connection>,
     is_first: bool,
@@ -154,7 +156,7 @@ impl Lease {
     pub(super) async fn send(self, request: Request<Body>) -> Result<Response<LeasedBody>, SendError> {
         let sent = self.connection.sender.clone().try_send_request(request).await;
         match sent {
-            Ok(response) => Ok(response.map(|body| LeasedBody { body, lease: Some(self) })),
+            Ok(response) => Ok(response.map(|body| LeasedBody { body, _lease: Some(self) })),
             Err(error) => Err(self.sort(error)),
         }
     }
@@ -177,13 +179,13 @@ impl Drop for Lease {
 /// before the place is free.
 pub(super) struct LeasedBody {
     body: Incoming,
-    lease: Option<Lease>,
+    _lease: Option<Lease>,
 }
 
 impl LeasedBody {
     /// One that came over a connection of its own.
     pub(super) fn alone(body: Incoming) -> Self {
-        Self { body, lease: None }
+        Self { body, _lease: None }
     }
 }
 
@@ -195,11 +197,7 @@ impl HttpBody for LeasedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if !matches!(frame, Some(Ok(_))) {
-            self.lease = None;
-        }
-        Poll::Ready(frame)
+        Pin::new(&mut self.body).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -208,5 +206,78 @@ impl HttpBody for LeasedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use http_body_util::Empty;
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    /// A connection without TLS, and the server at its other end.
+    async fn connected() -> (Arc<Connection>, JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let ours = TcpStream::connect(listener.local_addr().expect("an address")).await.expect("the server");
+        let (theirs, _) = listener.accept().await.expect("the client");
+        let server = tokio::spawn(async move {
+            let answer = service_fn(async |_| Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())));
+            let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let _ = serving.serve_connection(TokioIo::new(theirs), answer).await;
+        });
+        let limits = ClientLimits { streams: 2, ..ClientLimits::default() };
+        let opened = Connection::open(Wire::plain(ours), &limits, &Handle::current()).await;
+        (Arc::new(opened.expect("a connection")), server)
+    }
+
+    fn request() -> Request<Body> {
+        Request::get("http://test/path").body(Body::empty()).expect("a request")
+    }
+
+    async fn end(connection: &Connection, server: JoinHandle<()>) {
+        server.abort();
+        let _ = server.await;
+        let closed = async {
+            while !connection.is_closed() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), closed).await.expect("closed in time");
+    }
+
+    #[tokio::test]
+    async fn there_are_as_many_places_as_allowed_and_each_comes_back() {
+        let (connection, _server) = connected().await;
+        let (first, second) = (connection.lease().expect("a place"), connection.lease().expect("a place"));
+        assert!(connection.lease().is_none(), "both are taken");
+        drop(first);
+        let again = connection.lease().expect("the first's place");
+        let answer = again.send(request()).await.ok().expect("an answer");
+        assert!(connection.lease().is_none(), "an answer keeps its place");
+        drop((answer, second));
+        assert!(connection.lease().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_never_left_is_given_back_but_for_a_connections_first() {
+        let (connection, server) = connected().await;
+        let (first, second) = (connection.lease().expect("a place"), connection.lease().expect("a place"));
+        end(&connection, server).await;
+        assert!(
+            matches!(first.send(request()).await, Err(SendError::Failed(_))),
+            "or it would go round for ever"
+        );
+        match second.send(request()).await {
+            Err(SendError::Unsent(unsent)) => assert_eq!(unsent.uri(), "http://test/path"),
+            _ => panic!("it did not come back"),
+        }
+        assert!(connection.lease().is_none(), "no place on a connection that ended");
     }
 }

@@ -202,6 +202,14 @@ impl Write for Wire {
 }
 
 #[cfg(test)]
+impl Wire {
+    /// One without TLS.
+    pub(super) fn plain(stream: tokio::net::TcpStream) -> Self {
+        Self(Box::new(hyper_util::rt::TokioIo::new(stream)))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
