@@ -36,6 +36,7 @@ mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -110,6 +111,19 @@ impl Default for DeltaFifoOptions {
     fn default() -> Self {
         Self { capacity: DEFAULT_CAPACITY, emits_replaced: true }
     }
+}
+
+/// Numbers about a queue, read at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeltaFifoStats {
+    /// Deltas that wait.
+    pub depth: usize,
+    /// How long the key has waited that comes next; none if none waits.
+    pub oldest: Option<Duration>,
+    /// Keys popped so far; one that was put back counts each time.
+    pub taken: u64,
+    /// How long those had waited, in all.
+    pub waited: Duration,
 }
 
 /// See the file's head.
@@ -252,6 +266,11 @@ impl DeltaFifo {
     /// How many deltas wait.
     pub fn depth(&self) -> usize {
         self.lock().deltas()
+    }
+
+    /// Numbers of this moment.
+    pub fn stats(&self) -> DeltaFifoStats {
+        self.lock().stats()
     }
 
     /// Ends the queue: producers are ignored from now on, those held back are let go, and the popper drains what

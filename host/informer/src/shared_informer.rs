@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 
-use crate::delta_fifo::{DEFAULT_CAPACITY, DeltaFifo};
+use crate::delta_fifo::{DEFAULT_CAPACITY, DeltaFifo, DeltaFifoStats};
 use crate::indexer::Indexer;
 use crate::list_watch::ListerWatcher;
 use crate::processor::Core;
@@ -100,6 +100,11 @@ impl SharedInformer {
     /// What the reflector has counted.
     pub fn metrics(&self) -> &Arc<ReflectorMetrics> {
         &self.metrics
+    }
+
+    /// The queue between the reflector and the cache, in numbers.
+    pub fn queue(&self) -> DeltaFifoStats {
+        self.shared.fifo.stats()
     }
 
     /// An informer without tasks, for tests that process deltas by hand.

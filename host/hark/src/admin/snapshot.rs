@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use hark_informer::delta_fifo::DeltaFifoStats;
 use hark_informer::factory::Factory;
 use hark_informer::listener::ListenerStats;
 use hark_informer::reflector::{ReflectorMetrics, ReflectorStatus};
@@ -54,6 +55,8 @@ pub(super) struct InformerFacts {
     pub(super) objects: usize,
     /// Of the objects' JSON text.
     pub(super) bytes: usize,
+    /// Between the reflector and the cache.
+    pub(super) queue: DeltaFifoStats,
     pub(super) metrics: Arc<ReflectorMetrics>,
 }
 
@@ -83,6 +86,7 @@ impl InformerFacts {
             synced: informer.has_synced(),
             objects: informer.indexer().len(),
             bytes: informer.indexer().bytes(),
+            queue: informer.queue(),
             metrics: informer.metrics().clone(),
         }
     }

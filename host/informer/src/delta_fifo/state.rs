@@ -6,8 +6,11 @@
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Delta, DeltaKind, Popped};
+use tokio::time::Instant;
+
+use super::{Delta, DeltaFifoStats, DeltaKind, Popped};
 use crate::indexer::Indexer;
 use crate::object::{Object, ObjectKey};
 
@@ -33,6 +36,8 @@ struct Entry {
     /// Of the first list. Marked by entry, not counted by pops as client-go does, since an entry that is put
     /// back changes its place among the others.
     initial: bool,
+    /// When the first of them came.
+    since: Instant,
 }
 
 #[derive(Default)]
@@ -47,6 +52,9 @@ pub(super) struct State {
     /// Where the cache's version goes once nothing waits.
     pub(super) reached: Option<Reached>,
     pub(super) closed: bool,
+    /// Entries taken so far, and how long they had waited in all.
+    taken: u64,
+    waited: Duration,
 }
 
 impl State {
@@ -61,6 +69,17 @@ impl State {
 
     pub(super) fn deltas(&self) -> usize {
         self.deltas
+    }
+
+    pub(super) fn stats(&self) -> DeltaFifoStats {
+        // An entry keeps its place while it waits, so the first one is the oldest.
+        let oldest = self.order.front().and_then(|key| self.items.get(key));
+        DeltaFifoStats {
+            depth: self.deltas,
+            oldest: oldest.map(|entry| entry.since.elapsed()),
+            taken: self.taken,
+            waited: self.waited,
+        }
     }
 
     /// Whether there is nothing to take.
@@ -78,7 +97,7 @@ impl State {
             Slot::Occupied(entry) => entry.into_mut(),
             Slot::Vacant(slot) => {
                 self.order.push_back(slot.key().clone());
-                slot.insert(Entry { deltas: Vec::with_capacity(1), initial: false })
+                slot.insert(Entry { deltas: Vec::with_capacity(1), initial: false, since: Instant::now() })
             }
         };
         match entry.deltas.last_mut() {
@@ -129,7 +148,9 @@ impl State {
             return Some(Popped::Synced);
         }
         let key = self.order.pop_front()?;
-        let Entry { deltas, initial } = self.items.remove(&key)?;
+        let Entry { deltas, initial, since } = self.items.remove(&key)?;
+        self.taken += 1;
+        self.waited = self.waited.saturating_add(since.elapsed());
         self.deltas -= deltas.len();
         self.initial -= usize::from(initial);
         Some(Popped::Deltas { key, deltas, initial })
@@ -141,7 +162,7 @@ impl State {
         let Slot::Vacant(slot) = self.items.entry(key.clone()) else { return false };
         self.deltas += deltas.len();
         self.initial += usize::from(initial);
-        slot.insert(Entry { deltas, initial });
+        slot.insert(Entry { deltas, initial, since: Instant::now() });
         self.order.push_back(key);
         true
     }

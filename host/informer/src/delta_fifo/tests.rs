@@ -1,3 +1,5 @@
+mod stats;
+
 use super::*;
 use crate::testing::object;
 

@@ -207,6 +207,30 @@ pub(super) static METRICS: &[Metric<InformerFacts>] = &[
         read: |facts, series| series.maybe(timestamp(facts.metrics.last_bookmark_millis())),
     },
     Metric {
+        family: Family::gauge(
+            "hark_informer_queue_depth",
+            LABELS,
+            "Changes received that are not in the cache yet.",
+        ),
+        read: |facts, series| series.value(facts.queue.depth),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_informer_queue_oldest_seconds",
+            LABELS,
+            "How long the oldest change has waited that is not in the cache yet; 0 if there is none.",
+        ),
+        read: |facts, series| series.value(facts.queue.oldest.unwrap_or_default().as_secs_f64()),
+    },
+    Metric {
+        family: Family::summary(
+            "hark_informer_queue_wait_seconds",
+            LABELS,
+            "How long changed objects waited before they went into the cache.",
+        ),
+        read: |facts, series| series.summary(&[], facts.queue.taken, facts.queue.waited.as_secs_f64()),
+    },
+    Metric {
         family: Family::counter(
             "hark_informer_failures_total",
             LABELS,

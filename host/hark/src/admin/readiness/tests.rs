@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use hark_informer::delta_fifo::DeltaFifoStats;
 use hark_informer::listener::{Listener, ListenerConfig};
 use hark_informer::reflector::{ProblemKind, ReflectorMetrics, ReflectorStatus};
 use hark_informer::resource::Selector;
@@ -24,6 +25,7 @@ fn informer_with(synced: bool, phase: Phase, problem: Option<ProblemKind>) -> In
         synced,
         objects: 0,
         bytes: 0,
+        queue: DeltaFifoStats::default(),
         metrics: Arc::new(ReflectorMetrics::default()),
     }
 }
