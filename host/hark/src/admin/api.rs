@@ -3,12 +3,15 @@
 //! Used by the paths of the admin port. Field names are Hark's own, in snake case as in the trace; later versions add
 //! fields. Invariant: a document has what [`Snapshot`] has and nothing that is measured for it alone.
 
+mod subscription;
+
 use std::time::{Duration, UNIX_EPOCH};
 
 use hark_informer::listener::ListenerStats;
 use hark_informer::reflector::{ListOutcome, ListWay, Phase, Problem};
 use serde::Serialize;
 
+use self::subscription::{SubscriptionDocument, subscription};
 use super::readiness::timestamp;
 use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
 use crate::plugins::view::{Refusal, RunningView};
@@ -73,13 +76,6 @@ struct RunningDocument<'a> {
     generation: u64,
     since: String,
     subscriptions: Vec<SubscriptionDocument<'a>>,
-}
-
-#[derive(Serialize)]
-struct SubscriptionDocument<'a> {
-    name: &'a str,
-    api_version: &'a str,
-    kind: &'a str,
 }
 
 #[derive(Serialize)]
@@ -190,18 +186,13 @@ fn queue(stats: &ListenerStats) -> QueueDocument {
 
 fn running(version: &RunningView) -> RunningDocument<'_> {
     let description = &version.description;
-    let subscriptions = description.subscriptions.iter().map(|one| SubscriptionDocument {
-        name: &one.name,
-        api_version: &one.api_version,
-        kind: &one.kind,
-    });
     RunningDocument {
         name: &description.name,
         version: &description.version,
         sha256: version.hash.to_string(),
         generation: version.generation,
         since: timestamp(version.since),
-        subscriptions: subscriptions.collect(),
+        subscriptions: description.subscriptions.iter().map(subscription).collect(),
     }
 }
 
