@@ -154,7 +154,9 @@ async fn a_server_that_does_not_answer_the_first_list_is_silent() -> Result<()> 
     seen.ready(503, "[-]informer v1/Secret silent: ").await;
     seen.ready(503, "[+]informer v1/ConfigMap ok").await;
     let plugins = seen.json("/api/plugins").await;
-    assert_eq!(plugins["plugins"][0]["queue"]["open"], false, "a healthy subscription is waited for");
+    let plugin = &plugins["plugins"][0];
+    assert_eq!(plugin["queue"]["open"], false, "a healthy subscription is waited for");
+    assert_eq!(plugin["running"]["subscriptions"][1]["informers"], json!(["v1/Secret"]));
     assert_eq!(seen.get("/livez").await.body, "ok");
     seen.server.faults().release();
     seen.ready(200, "[+]informer v1/Secret ok").await;

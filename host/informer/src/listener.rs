@@ -23,10 +23,12 @@
 //! | `outcome` | what becomes of an attempt |
 //! | `sync` | when all initial adds have been handled |
 //! | `metrics` | numbers |
+//! | `joined` | which informers serve it |
 //! | `reader` | the cache as handlers see it |
 
 mod config;
 mod cursor;
+mod joined;
 mod lanes;
 mod metrics;
 mod outcome;
@@ -44,6 +46,7 @@ use tokio::time::Instant;
 pub use self::config::{
     DeadLetterFn, Ended, ListenerConfig, OnRestart, OnSwap, Removed, Subscription, SwapReport,
 };
+pub use self::joined::Joined;
 use self::lanes::Lanes;
 pub use self::metrics::{Histogram, ListenerStats, Outcomes};
 use self::state::{Life, Shared, Step, Swap};

@@ -7,7 +7,7 @@ mod subscription;
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use hark_informer::listener::ListenerStats;
+use hark_informer::listener::{Joined, ListenerStats};
 use hark_informer::reflector::{ListOutcome, ListWay, Phase, Problem};
 use serde::Serialize;
 
@@ -163,7 +163,7 @@ fn plugin(facts: &PluginFacts) -> PluginDocument<'_> {
     PluginDocument {
         plugin: &view.name,
         preparing: view.preparing,
-        running: view.running.as_ref().map(running),
+        running: view.running.as_ref().map(|version| running(version, &facts.joined)),
         refused: view.refusal.as_ref().map(refusal),
         queue: facts.queue.as_ref().map(queue),
     }
@@ -184,7 +184,7 @@ fn queue(stats: &ListenerStats) -> QueueDocument {
     }
 }
 
-fn running(version: &RunningView) -> RunningDocument<'_> {
+fn running<'a>(version: &'a RunningView, joined: &'a [Joined]) -> RunningDocument<'a> {
     let description = &version.description;
     RunningDocument {
         name: &description.name,
@@ -192,7 +192,7 @@ fn running(version: &RunningView) -> RunningDocument<'_> {
         sha256: version.hash.to_string(),
         generation: version.generation,
         since: timestamp(version.since),
-        subscriptions: description.subscriptions.iter().map(subscription).collect(),
+        subscriptions: description.subscriptions.iter().map(|one| subscription(one, joined)).collect(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use hark_informer::delta_fifo::DeltaFifoStats;
 use hark_informer::factory::Factory;
-use hark_informer::listener::ListenerStats;
+use hark_informer::listener::{Joined, Listener, ListenerStats};
 use hark_informer::reflector::{ReflectorMetrics, ReflectorStatus};
 use hark_informer::resource::Selector;
 use hark_informer::shared_informer::SharedInformer;
@@ -44,6 +44,8 @@ pub(super) struct PluginFacts {
     pub(super) view: PluginView,
     /// None while nothing runs.
     pub(super) queue: Option<ListenerStats>,
+    /// By name; none while nothing runs.
+    pub(super) joined: Vec<Joined>,
 }
 
 /// One informer.
@@ -73,8 +75,10 @@ impl Snapshot {
 
 impl PluginFacts {
     fn of(view: PluginView) -> Self {
-        let queue = view.running.as_ref().map(|running| running.listener.stats());
-        Self { view, queue }
+        let listener = view.running.as_ref().map(|running| &running.listener);
+        let queue = listener.map(Listener::stats);
+        let joined = listener.map(Listener::joined).unwrap_or_default();
+        Self { view, queue, joined }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The listener with real informers' caches and hand-made deltas. Here: what the tests share.
 
 mod delivery;
+mod joined;
 mod lanes;
 mod model;
 mod removal;

@@ -3,6 +3,7 @@
 //! Part of the running version's document. Invariant: what was not asked for is there too, empty.
 
 use hark_informer::filter::Condition;
+use hark_informer::listener::Joined;
 use hark_sandbox::Subscription;
 use serde::Serialize;
 
@@ -22,6 +23,10 @@ pub(super) struct SubscriptionDocument<'a> {
     fields: &'a [String],
     indexes: Vec<IndexDocument<'a>>,
     resync_seconds: Option<u64>,
+    /// The informers that serve it, by the names that `/readyz` has for them.
+    informers: Vec<String>,
+    /// How often its filter could not judge an object, and let it pass.
+    filter_failures: u64,
 }
 
 #[derive(Serialize)]
@@ -37,8 +42,9 @@ struct IndexDocument<'a> {
     pointer: &'a str,
 }
 
-/// The document of a subscription.
-pub(super) fn subscription(one: &Subscription) -> SubscriptionDocument<'_> {
+/// The document of a subscription; `joined` has what its listener says of it, if it is there yet.
+pub(super) fn subscription<'a>(one: &'a Subscription, joined: &[Joined]) -> SubscriptionDocument<'a> {
+    let joined = joined.iter().find(|joined| joined.subscription == one.name);
     SubscriptionDocument {
         name: &one.name,
         api_version: &one.api_version,
@@ -52,6 +58,8 @@ pub(super) fn subscription(one: &Subscription) -> SubscriptionDocument<'_> {
         fields: &one.filter.fields,
         indexes: one.indexes.iter().map(|(name, pointer)| IndexDocument { name, pointer }).collect(),
         resync_seconds: one.resync.map(|period| period.as_secs()),
+        informers: joined.iter().flat_map(|joined| &joined.informers).map(ToString::to_string).collect(),
+        filter_failures: joined.map_or(0, |joined| joined.filter_failures),
     }
 }
 
@@ -65,6 +73,7 @@ mod tests {
     use std::time::Duration;
 
     use hark_informer::filter::{FilterSpec, Operator};
+    use hark_informer::resource::Selector;
 
     use super::*;
 
@@ -94,7 +103,15 @@ mod tests {
                     \"namespace_selector\":\"\",\"label_selector\":\"app\",\"field_selector\":\"\",\
                     \"conditions\":[{\"pointer\":\"/status/phase\",\"operator\":\"not-in\",\
                     \"values\":[\"Running\"]}],\"changed\":[\"/status/phase\"],\"fields\":[],\
-                    \"indexes\":[{\"name\":\"node\",\"pointer\":\"/spec/nodeName\"}],\"resync_seconds\":60}";
-        assert_eq!(serde_json::to_string(&subscription(&one)).expect("JSON"), want);
+                    \"indexes\":[{\"name\":\"node\",\"pointer\":\"/spec/nodeName\"}],\"resync_seconds\":60,\
+                    \"informers\":[\"v1/Pod in web\"],\"filter_failures\":2}";
+        let pods = Selector::new("v1", "Pod").in_namespace("web");
+        let joined = |name: &str, filter_failures| Joined {
+            subscription: name.into(),
+            informers: vec![pods.clone()],
+            filter_failures,
+        };
+        let joined = [joined("other", 1), joined("pods", 2)];
+        assert_eq!(serde_json::to_string(&subscription(&one, &joined)).expect("JSON"), want);
     }
 }

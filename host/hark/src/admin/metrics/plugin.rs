@@ -170,4 +170,16 @@ pub(super) static METRICS: &[Metric<PluginFacts>] = &[
             }
         },
     },
+    Metric {
+        family: Family::counter(
+            "hark_subscription_filter_failures_total",
+            &["plugin", "subscription"],
+            "How often a filter could not judge an object and let it pass; subscriptions that ask the same share a filter.",
+        ),
+        read: |facts, series| {
+            for one in &facts.joined {
+                series.labelled(&[&one.subscription], one.filter_failures);
+            }
+        },
+    },
 ];

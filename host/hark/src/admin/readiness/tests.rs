@@ -39,7 +39,11 @@ fn plugin_with(running: bool, preparing: bool, refused: bool) -> PluginFacts {
         since: UNIX_EPOCH,
         listener: Listener::new(ListenerConfig::default(), Arc::new(|_, _| {})),
     });
-    PluginFacts { view: PluginView { name: "a".into(), running, preparing, refusal }, queue: None }
+    PluginFacts {
+        view: PluginView { name: "a".into(), running, preparing, refusal },
+        queue: None,
+        joined: vec![],
+    }
 }
 
 #[test]
