@@ -110,13 +110,13 @@ void hark_field_selector(hark_subscription *subscription, const char *selector) 
     plugin_string_dup(&subscription->field_selector, selector);
 }
 
-hark_condition *hark_when(hark_subscription *subscription, const char *pointer, hark_operator operator_,
+hark_condition *hark_when(hark_subscription *subscription, const char *pointer, hark_comparison comparison,
                           const char *value) {
     hark_plugin_plugin_types_list_condition_t *all = &subscription->conditions;
     all->ptr = one_more(all->ptr, all->len, sizeof *all->ptr);
     hark_condition *condition = &all->ptr[all->len++];
     plugin_string_dup(&condition->pointer, pointer);
-    condition->operator_ = operator_;
+    condition->comparison = comparison;
     if (value != NULL) hark_or(condition, value);
     return condition;
 }

@@ -16,7 +16,7 @@ typedef exports_hark_plugin_handler_failure_t hark_failure;
 typedef exports_hark_plugin_handler_delete_reason_t hark_delete_reason;
 typedef hark_plugin_plugin_types_subscription_t hark_subscription;
 typedef hark_plugin_plugin_types_condition_t hark_condition;
-typedef hark_plugin_plugin_types_operator_t hark_operator;
+typedef hark_plugin_plugin_types_comparison_t hark_comparison;
 
 /* A line of text of bounded length: what does not fit is cut off. Begin with `hark_line line = {0};`. */
 typedef struct {
@@ -53,8 +53,8 @@ void hark_namespace(hark_subscription *subscription, const char *name);
 void hark_namespaces_with(hark_subscription *subscription, const char *labels);
 void hark_labels(hark_subscription *subscription, const char *selector);
 void hark_field_selector(hark_subscription *subscription, const char *selector);
-/* Adds a condition, whose operator is HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_…; `value` is NULL for EXISTS and ABSENT. */
-hark_condition *hark_when(hark_subscription *subscription, const char *pointer, hark_operator operator_,
+/* Adds a condition, whose comparison is HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_…; `value` is NULL for EXISTS and ABSENT. */
+hark_condition *hark_when(hark_subscription *subscription, const char *pointer, hark_comparison comparison,
                           const char *value);
 /* Adds another value to a condition of ONE_OF or NONE_OF, before the next condition is added. */
 void hark_or(hark_condition *condition, const char *value);

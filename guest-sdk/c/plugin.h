@@ -131,27 +131,27 @@ typedef struct hark_plugin_plugin_types_proposal_t {
   plugin_option_u32_t   concurrency;
 } hark_plugin_plugin_types_proposal_t;
 
-typedef uint8_t hark_plugin_plugin_types_operator_t;
+typedef uint8_t hark_plugin_plugin_types_comparison_t;
 
 // There is a value, be it `null`.
-#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_EXISTS 0
+#define HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_EXISTS 0
 // There is none.
-#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_ABSENT 1
+#define HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ABSENT 1
 // One of the values found is in the list.
-#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_ONE_OF 2
+#define HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ONE_OF 2
 // None of the values found is in the list: also if there is no value, as in label selectors.
-#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_NONE_OF 3
+#define HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_NONE_OF 3
 // One of the values found is a number greater than the one given.
-#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_GREATER 4
+#define HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_GREATER 4
 // One of the values found is a number less than the one given.
-#define HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_LESS 5
+#define HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_LESS 5
 
 // Something that an object must satisfy. A condition that cannot be judged (`greater` of a text) counts as
 // satisfied, and the host counts it: rather an event too many than one too few.
 typedef struct hark_plugin_plugin_types_condition_t {
   // Where to look. With asterisks there may be several values.
   plugin_string_t   pointer;
-  hark_plugin_plugin_types_operator_t   operator_;
+  hark_plugin_plugin_types_comparison_t   comparison;
   // What to compare with: none for `exists` and `absent`, one for `greater` and `less`, one or more (at
   // most 64, of 256 bytes at most) otherwise. A JSON text is compared by its content, a number as a number,
   // `true`, `false` and `null` by their names; arrays and objects equal nothing.

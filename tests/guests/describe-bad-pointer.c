@@ -10,7 +10,7 @@ bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t
     hark_subscription *maps = hark_watch(ret, "configmaps", "v1", "ConfigMap");
     hark_namespace(maps, "default");
     hark_namespaces_with(maps, "team=a");
-    hark_when(maps, "/data/text", HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_ONE_OF, NULL);
+    hark_when(maps, "/data/text", HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ONE_OF, NULL);
     hark_changed(maps, "data/text");
     hark_field(maps, "/metadata/ownerReferences/0/name");
     hark_index(maps, "text", "/data/~3");

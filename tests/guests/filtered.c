@@ -9,8 +9,8 @@ bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t
     (void)err;
     hark_describe(ret, "filtered", "0.1.0");
     hark_subscription *maps = hark_watch(ret, "configmaps", "v1", "ConfigMap");
-    hark_when(maps, "/metadata/labels/watch", HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_ONE_OF, "yes");
-    hark_when(maps, "/data/phase", HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_NONE_OF, "off");
+    hark_when(maps, "/metadata/labels/watch", HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ONE_OF, "yes");
+    hark_when(maps, "/data/phase", HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_NONE_OF, "off");
     hark_changed(maps, "/data/phase");
     hark_changed(maps, "/data/text");
     hark_field(maps, "/data");

@@ -119,6 +119,11 @@ impl Cluster {
         Ok(())
     }
 
+    /// A client that does not go through the proxy.
+    pub fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
     /// ConfigMaps of the namespace `default`.
     pub fn config_maps(&self) -> Api<ConfigMap> {
         Api::namespaced(self.client.clone(), "default")
@@ -170,6 +175,38 @@ impl Cluster {
             })
             .collect()
     }
+}
+
+/// Runs a case against a server of this kind; not at all where the real one cannot be built.
+///
+/// # Errors
+/// The case's.
+pub async fn run(kind: Kind, case: impl AsyncFnOnce(&mut Cluster) -> Result<()>) -> Result<()> {
+    match Cluster::start(kind).await? {
+        Some(mut cluster) => case(&mut cluster).await,
+        // Where the real server must run, `Cluster::start` fails instead.
+        None => Ok(()),
+    }
+}
+
+/// Makes two tests of each case, one for each kind of server.
+#[macro_export]
+macro_rules! on_both_servers {
+    ($($case:ident)*) => { $(
+        mod $case {
+            use $crate::cluster::{Kind, run};
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_the_real_api_server() -> anyhow::Result<()> {
+                run(Kind::Real, super::$case).await
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_the_embedded_api_server() -> anyhow::Result<()> {
+                run(Kind::Embedded, super::$case).await
+            }
+        }
+    )* };
 }
 
 fn identity(object: &ConfigMap) -> Result<(String, String)> {

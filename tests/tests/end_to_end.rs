@@ -6,45 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
-use hark_tests::cluster::{Cluster, Kind};
+use hark_tests::cluster::Cluster;
 use hark_tests::guests::fixture;
 use hark_tests::hark::{Hark, Setup};
+use hark_tests::on_both_servers;
 use hark_tests::trace::{Line, done_by_key, view};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-
-/// Each case runs against both servers.
-macro_rules! on_both_servers {
-    ($($case:ident)*) => { $(
-        mod $case {
-            use super::*;
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_the_real_api_server() -> Result<()> {
-                run(Kind::Real, super::$case).await
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_the_embedded_api_server() -> Result<()> {
-                run(Kind::Embedded, super::$case).await
-            }
-        }
-    )* };
-}
 
 on_both_servers! {
     swapped_five_times_with_continue_nothing_is_lost_or_doubled
     swapped_five_times_with_replay_each_generation_sees_the_server
     deletes_during_an_outage_arrive_with_reason_unknown
     a_trapping_and_a_spinning_plugin_cost_a_good_one_nothing
-}
-
-async fn run(kind: Kind, case: impl AsyncFnOnce(&mut Cluster) -> Result<()>) -> Result<()> {
-    match Cluster::start(kind).await? {
-        Some(mut cluster) => case(&mut cluster).await,
-        // Where the real server must run, `Cluster::start` fails instead.
-        None => Ok(()),
-    }
 }
 
 /// What the server was made to do, object by object, in the words of [`Line::told`].

@@ -117,15 +117,15 @@ static void conditions_have_the_values_added_to_them(void) {
     hark_description description;
     hark_describe(&description, "p", "1");
     hark_subscription *pods = hark_watch(&description, "pods", "v1", "Pod");
-    hark_when(pods, "/x", HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_ABSENT, NULL);
-    hark_or(hark_when(pods, "/y", HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_ONE_OF, "1"), "2");
+    hark_when(pods, "/x", HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ABSENT, NULL);
+    hark_or(hark_when(pods, "/y", HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ONE_OF, "1"), "2");
     /* The next subscription moves the list, and what hangs on it stays. */
     hark_watch(&description, "nodes", "v1", "Node");
     pods = &description.subscriptions.ptr[0];
     CHECK(description.subscriptions.len == 2 && pods->conditions.len == 2);
-    CHECK(pods->conditions.ptr[0].operator_ == HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_ABSENT);
+    CHECK(pods->conditions.ptr[0].operator_ == HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ABSENT);
     CHECK(is(pods->conditions.ptr[0].pointer, "/x") && are(pods->conditions.ptr[0].values, NULL, NULL));
-    CHECK(pods->conditions.ptr[1].operator_ == HARK_PLUGIN_PLUGIN_TYPES_OPERATOR_ONE_OF);
+    CHECK(pods->conditions.ptr[1].operator_ == HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ONE_OF);
     CHECK(is(pods->conditions.ptr[1].pointer, "/y") && are(pods->conditions.ptr[1].values, "1", "2"));
     exports_hark_plugin_handler_description_free(&description);
 }

@@ -1089,7 +1089,7 @@ pub mod hark {
             }
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-            pub enum Operator {
+            pub enum Comparison {
                 /// There is a value, be it `null`.
                 Exists,
                 /// There is none.
@@ -1103,34 +1103,42 @@ pub mod hark {
                 /// One of the values found is a number less than the one given.
                 Less,
             }
-            impl ::core::fmt::Debug for Operator {
+            impl ::core::fmt::Debug for Comparison {
                 fn fmt(
                     &self,
                     f: &mut ::core::fmt::Formatter<'_>,
                 ) -> ::core::fmt::Result {
                     match self {
-                        Operator::Exists => f.debug_tuple("Operator::Exists").finish(),
-                        Operator::Absent => f.debug_tuple("Operator::Absent").finish(),
-                        Operator::OneOf => f.debug_tuple("Operator::OneOf").finish(),
-                        Operator::NoneOf => f.debug_tuple("Operator::NoneOf").finish(),
-                        Operator::Greater => f.debug_tuple("Operator::Greater").finish(),
-                        Operator::Less => f.debug_tuple("Operator::Less").finish(),
+                        Comparison::Exists => {
+                            f.debug_tuple("Comparison::Exists").finish()
+                        }
+                        Comparison::Absent => {
+                            f.debug_tuple("Comparison::Absent").finish()
+                        }
+                        Comparison::OneOf => f.debug_tuple("Comparison::OneOf").finish(),
+                        Comparison::NoneOf => {
+                            f.debug_tuple("Comparison::NoneOf").finish()
+                        }
+                        Comparison::Greater => {
+                            f.debug_tuple("Comparison::Greater").finish()
+                        }
+                        Comparison::Less => f.debug_tuple("Comparison::Less").finish(),
                     }
                 }
             }
-            impl Operator {
+            impl Comparison {
                 #[doc(hidden)]
-                pub unsafe fn _lift(val: u8) -> Operator {
+                pub unsafe fn _lift(val: u8) -> Comparison {
                     if !cfg!(debug_assertions) {
                         return unsafe { ::core::mem::transmute(val) };
                     }
                     match val {
-                        0 => Operator::Exists,
-                        1 => Operator::Absent,
-                        2 => Operator::OneOf,
-                        3 => Operator::NoneOf,
-                        4 => Operator::Greater,
-                        5 => Operator::Less,
+                        0 => Comparison::Exists,
+                        1 => Comparison::Absent,
+                        2 => Comparison::OneOf,
+                        3 => Comparison::NoneOf,
+                        4 => Comparison::Greater,
+                        5 => Comparison::Less,
                         _ => panic!("invalid enum discriminant"),
                     }
                 }
@@ -1141,7 +1149,7 @@ pub mod hark {
             pub struct Condition {
                 /// Where to look. With asterisks there may be several values.
                 pub pointer: _rt::String,
-                pub operator: Operator,
+                pub comparison: Comparison,
                 /// What to compare with: none for `exists` and `absent`, one for `greater` and `less`, one or more (at
                 /// most 64, of 256 bytes at most) otherwise. A JSON text is compared by its content, a number as a number,
                 /// `true`, `false` and `null` by their names; arrays and objects equal nothing.
@@ -1154,7 +1162,7 @@ pub mod hark {
                 ) -> ::core::fmt::Result {
                     f.debug_struct("Condition")
                         .field("pointer", &self.pointer)
-                        .field("operator", &self.operator)
+                        .field("comparison", &self.comparison)
                         .field("values", &self.values)
                         .finish()
                 }
@@ -1617,7 +1625,7 @@ pub mod exports {
                                             {
                                                 let super::super::super::super::hark::plugin::plugin_types::Condition {
                                                     pointer: pointer14,
-                                                    operator: operator14,
+                                                    comparison: comparison14,
                                                     values: values14,
                                                 } = e;
                                                 let vec15 = (pointer14.into_bytes()).into_boxed_slice();
@@ -1630,7 +1638,7 @@ pub mod exports {
                                                 *base.add(0).cast::<*mut u8>() = ptr15.cast_mut();
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (operator14.clone() as i32) as u8;
+                                                    .cast::<u8>() = (comparison14.clone() as i32) as u8;
                                                 let vec17 = values14;
                                                 let len17 = vec17.len();
                                                 let layout17 = _rt::alloc::Layout::from_size_align(
@@ -2973,9 +2981,9 @@ macro_rules! __export_plugin_impl {
         : () = { #[rustfmt::skip] #[cfg(target_arch = "wasm32")] #[unsafe (link_section =
         "component-type:wit-bindgen:0.61.1:hark:plugin@0.1.0:plugin:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2045] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2049] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x80\x0f\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x84\x0f\x01A\x02\x01\
 A\x10\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x15\
 hark:plugin/log@0.1.0\x05\0\x01B\x05\x01ks\x01@\x01\x03keys\0\0\x04\0\x03get\x01\
@@ -2995,16 +3003,16 @@ ers\x05limity\0\x0d\x04\0\x0cindex-values\x01\x0e\x03\0\x17hark:plugin/cache@0.1
 \x03all\x06latest\x04\0\x0ddelivery-mode\x03\0\x02\x01k\x01\x01k\x03\x01ky\x01r\x04\
 \x09on-reload\x04\x0aon-restart\x04\x08delivery\x05\x0bconcurrency\x06\x04\0\x08\
 proposal\x03\0\x07\x01m\x06\x06exists\x06absent\x06one-of\x07none-of\x07greater\x04\
-less\x04\0\x08operator\x03\0\x09\x01ps\x01r\x03\x07pointers\x08operator\x0a\x06v\
-alues\x0b\x04\0\x09condition\x03\0\x0c\x01r\x02\x04names\x07pointers\x04\0\x10in\
-dex-definition\x03\0\x0e\x01p\x0d\x01p\x0f\x01o\x02ss\x01p\x12\x01r\x0d\x04names\
-\x0bapi-versions\x04kinds\x0anamespaces\x0b\x12namespace-selectors\x0elabel-sele\
-ctors\x0efield-selectors\x0aconditions\x10\x07changed\x0b\x06fields\x0b\x07index\
-es\x11\x0eresync-secondsy\x05extra\x13\x04\0\x0csubscription\x03\0\x14\x01p\x15\x01\
-r\x05\x04names\x07versions\x0dsubscriptions\x16\x08proposal\x08\x05extra\x13\x04\
-\0\x0bdescription\x03\0\x17\x01r\x04\x09namespaces\x04names\x03uids\x10resource-\
-versions\x04\0\x10object-reference\x03\0\x19\x01m\x05\x07deleted\x07unknown\x08f\
-iltered\x0enamespace-left\x05other\x04\0\x0ddelete-reason\x03\0\x1b\x01r\x02\x07\
+less\x04\0\x0acomparison\x03\0\x09\x01ps\x01r\x03\x07pointers\x0acomparison\x0a\x06\
+values\x0b\x04\0\x09condition\x03\0\x0c\x01r\x02\x04names\x07pointers\x04\0\x10i\
+ndex-definition\x03\0\x0e\x01p\x0d\x01p\x0f\x01o\x02ss\x01p\x12\x01r\x0d\x04name\
+s\x0bapi-versions\x04kinds\x0anamespaces\x0b\x12namespace-selectors\x0elabel-sel\
+ectors\x0efield-selectors\x0aconditions\x10\x07changed\x0b\x06fields\x0b\x07inde\
+xes\x11\x0eresync-secondsy\x05extra\x13\x04\0\x0csubscription\x03\0\x14\x01p\x15\
+\x01r\x05\x04names\x07versions\x0dsubscriptions\x16\x08proposal\x08\x05extra\x13\
+\x04\0\x0bdescription\x03\0\x17\x01r\x04\x09namespaces\x04names\x03uids\x10resou\
+rce-versions\x04\0\x10object-reference\x03\0\x19\x01m\x05\x07deleted\x07unknown\x08\
+filtered\x0enamespace-left\x05other\x04\0\x0ddelete-reason\x03\0\x1b\x01r\x02\x07\
 messages\x08after-msy\x04\0\x0dretry-request\x03\0\x1d\x01q\x02\x05retry\x01\x1e\
 \0\x09permanent\x01s\0\x04\0\x07failure\x03\0\x1f\x03\0\x1ehark:plugin/plugin-ty\
 pes@0.1.0\x05\x04\x02\x03\0\x04\x0bdescription\x02\x03\0\x04\x10object-reference\
@@ -3031,8 +3039,8 @@ pub use __export_plugin_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1704] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8b\x0c\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1708] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8f\x0c\x01A\x02\x01\
 A\x0a\x01B\x04\x01m\x05\x05trace\x05debug\x04info\x04warn\x05error\x04\0\x05leve\
 l\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x03log\x01\x02\x03\0\x15\
 hark:plugin/log@0.1.0\x05\0\x01B\x05\x01ks\x01@\x01\x03keys\0\0\x04\0\x03get\x01\
@@ -3052,16 +3060,16 @@ ers\x05limity\0\x0d\x04\0\x0cindex-values\x01\x0e\x03\0\x17hark:plugin/cache@0.1
 \x03all\x06latest\x04\0\x0ddelivery-mode\x03\0\x02\x01k\x01\x01k\x03\x01ky\x01r\x04\
 \x09on-reload\x04\x0aon-restart\x04\x08delivery\x05\x0bconcurrency\x06\x04\0\x08\
 proposal\x03\0\x07\x01m\x06\x06exists\x06absent\x06one-of\x07none-of\x07greater\x04\
-less\x04\0\x08operator\x03\0\x09\x01ps\x01r\x03\x07pointers\x08operator\x0a\x06v\
-alues\x0b\x04\0\x09condition\x03\0\x0c\x01r\x02\x04names\x07pointers\x04\0\x10in\
-dex-definition\x03\0\x0e\x01p\x0d\x01p\x0f\x01o\x02ss\x01p\x12\x01r\x0d\x04names\
-\x0bapi-versions\x04kinds\x0anamespaces\x0b\x12namespace-selectors\x0elabel-sele\
-ctors\x0efield-selectors\x0aconditions\x10\x07changed\x0b\x06fields\x0b\x07index\
-es\x11\x0eresync-secondsy\x05extra\x13\x04\0\x0csubscription\x03\0\x14\x01p\x15\x01\
-r\x05\x04names\x07versions\x0dsubscriptions\x16\x08proposal\x08\x05extra\x13\x04\
-\0\x0bdescription\x03\0\x17\x01r\x04\x09namespaces\x04names\x03uids\x10resource-\
-versions\x04\0\x10object-reference\x03\0\x19\x01m\x05\x07deleted\x07unknown\x08f\
-iltered\x0enamespace-left\x05other\x04\0\x0ddelete-reason\x03\0\x1b\x01r\x02\x07\
+less\x04\0\x0acomparison\x03\0\x09\x01ps\x01r\x03\x07pointers\x0acomparison\x0a\x06\
+values\x0b\x04\0\x09condition\x03\0\x0c\x01r\x02\x04names\x07pointers\x04\0\x10i\
+ndex-definition\x03\0\x0e\x01p\x0d\x01p\x0f\x01o\x02ss\x01p\x12\x01r\x0d\x04name\
+s\x0bapi-versions\x04kinds\x0anamespaces\x0b\x12namespace-selectors\x0elabel-sel\
+ectors\x0efield-selectors\x0aconditions\x10\x07changed\x0b\x06fields\x0b\x07inde\
+xes\x11\x0eresync-secondsy\x05extra\x13\x04\0\x0csubscription\x03\0\x14\x01p\x15\
+\x01r\x05\x04names\x07versions\x0dsubscriptions\x16\x08proposal\x08\x05extra\x13\
+\x04\0\x0bdescription\x03\0\x17\x01r\x04\x09namespaces\x04names\x03uids\x10resou\
+rce-versions\x04\0\x10object-reference\x03\0\x19\x01m\x05\x07deleted\x07unknown\x08\
+filtered\x0enamespace-left\x05other\x04\0\x0ddelete-reason\x03\0\x1b\x01r\x02\x07\
 messages\x08after-msy\x04\0\x0dretry-request\x03\0\x1d\x01q\x02\x05retry\x01\x1e\
 \0\x09permanent\x01s\0\x04\0\x07failure\x03\0\x1f\x03\0\x1ehark:plugin/plugin-ty\
 pes@0.1.0\x05\x04\x04\08hark:plugin/plugin-with-all-of-its-exports-removed@0.1.0\

@@ -1,6 +1,6 @@
 //! Conditions: what an object must satisfy to be a subscription's. Made by plugin authors for
 //! [`Subscription::when`](crate::Subscription::when); read by the adapter and by the tests' fake host.
-//! Invariant: a condition has as many values as its operator wants, as far as the constructor's types can say.
+//! Invariant: a condition has as many values as its comparison wants, as far as the constructor's types can say.
 
 use std::fmt::Display;
 
@@ -20,13 +20,13 @@ use std::fmt::Display;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     pub(crate) pointer: String,
-    pub(crate) operator: Operator,
+    pub(crate) comparison: Comparison,
     pub(crate) values: Vec<String>,
 }
 
 /// The contract's operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operator {
+pub(crate) enum Comparison {
     Exists,
     Absent,
     OneOf,
@@ -38,12 +38,12 @@ pub(crate) enum Operator {
 impl Condition {
     /// There is a value, be it `null`.
     pub fn exists(pointer: impl Into<String>) -> Self {
-        Self::new(pointer, Operator::Exists, Vec::new())
+        Self::new(pointer, Comparison::Exists, Vec::new())
     }
 
     /// There is no value.
     pub fn absent(pointer: impl Into<String>) -> Self {
-        Self::new(pointer, Operator::Absent, Vec::new())
+        Self::new(pointer, Comparison::Absent, Vec::new())
     }
 
     /// One of the values found is this one: a text, a number, `true` or `false`.
@@ -53,26 +53,26 @@ impl Condition {
 
     /// One of the values found is one of these. At least one must be given.
     pub fn one_of<V: Display>(pointer: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
-        Self::new(pointer, Operator::OneOf, texts(values))
+        Self::new(pointer, Comparison::OneOf, texts(values))
     }
 
     /// None of the values found is one of these: also if there is no value. At least one must be given.
     pub fn none_of<V: Display>(pointer: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
-        Self::new(pointer, Operator::NoneOf, texts(values))
+        Self::new(pointer, Comparison::NoneOf, texts(values))
     }
 
     /// One of the values found is a number greater than this one.
     pub fn greater(pointer: impl Into<String>, number: impl Display) -> Self {
-        Self::new(pointer, Operator::Greater, texts([number]))
+        Self::new(pointer, Comparison::Greater, texts([number]))
     }
 
     /// One of the values found is a number less than this one.
     pub fn less(pointer: impl Into<String>, number: impl Display) -> Self {
-        Self::new(pointer, Operator::Less, texts([number]))
+        Self::new(pointer, Comparison::Less, texts([number]))
     }
 
-    fn new(pointer: impl Into<String>, operator: Operator, values: Vec<String>) -> Self {
-        Self { pointer: pointer.into(), operator, values }
+    fn new(pointer: impl Into<String>, comparison: Comparison, values: Vec<String>) -> Self {
+        Self { pointer: pointer.into(), comparison, values }
     }
 }
 
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(Condition::equals("/a", true).values, ["true"]);
         assert_eq!(Condition::greater("/a", 3).values, ["3"]);
         assert_eq!(Condition::less("/a", 0.5).values, ["0.5"]);
-        assert_eq!(Condition::none_of("/a", [1, 2]).operator, Operator::NoneOf);
+        assert_eq!(Condition::none_of("/a", [1, 2]).comparison, Comparison::NoneOf);
         assert_eq!(Condition::exists("/a").values, [""; 0]);
     }
 }

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hark_informer::listener::{ListenerConfig, OnSwap};
-use hark_sandbox::{Limits, Settings};
+use hark_informer::listener::{ListenerConfig, OnRestart, OnSwap};
+use hark_informer::queue::Merge;
+use hark_sandbox::{Limits, Proposal, Settings};
 
 use reader::Reader;
 
@@ -47,6 +48,9 @@ pub(crate) struct HostConfig {
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Overrides {
     on_reload: Option<OnSwap>,
+    on_restart: Option<OnRestart>,
+    delivery: Option<Merge>,
+    concurrency: Option<usize>,
     memory: Option<usize>,
     deadline: Option<Duration>,
     budget: Option<Duration>,
@@ -67,8 +71,9 @@ struct PluginTable {
 pub(crate) struct PluginConfig {
     /// `settings`, as the guest reads them.
     pub(crate) settings: Settings,
-    /// What a new build does with the old one's queue.
-    pub(crate) on_reload: OnSwap,
+    /// `on_reload`, `on_restart`, `delivery`, `concurrency`: what the operator says of them. What they do not say,
+    /// the plugin may propose.
+    pub(crate) treatment: Proposal,
     /// `limits`, the sandbox's share.
     pub(crate) limits: Limits,
     /// `limits.queue`: events that wait before they are merged.
@@ -162,7 +167,12 @@ impl Config {
         let listener = ListenerConfig::default();
         PluginConfig {
             settings: Settings::new(own.settings),
-            on_reload: first.on_reload.or(then.on_reload).unwrap_or(OnSwap::Replay),
+            treatment: Proposal {
+                on_reload: first.on_reload.or(then.on_reload),
+                on_restart: first.on_restart.or(then.on_restart),
+                delivery: first.delivery.or(then.delivery),
+                concurrency: first.concurrency.or(then.concurrency),
+            },
             queue: first.queue.or(then.queue).unwrap_or(listener.bound),
             max_attempts: first.max_attempts.or(then.max_attempts).unwrap_or(listener.max_attempts),
             limits: Limits {
@@ -195,12 +205,15 @@ fn read_overrides(reader: &mut Reader<'_>) -> Overrides {
     let mut overrides = reader.table("limits", read_limits).unwrap_or_default();
     overrides.on_reload =
         reader.choice("on_reload", &[("replay", OnSwap::Replay), ("continue", OnSwap::Continue)]);
+    overrides.on_restart =
+        reader.choice("on_restart", &[("replay", OnRestart::Replay), ("continue", OnRestart::Continue)]);
+    overrides.delivery = reader.choice("delivery", &[("all", Merge::All), ("latest", Merge::Latest)]);
+    overrides.concurrency = reader.count("concurrency", 1, 64);
     overrides
 }
 
 fn read_limits(reader: &mut Reader<'_>) -> Overrides {
     Overrides {
-        on_reload: None,
         memory: reader.bytes("memory", 1 << 16, 4 << 30),
         deadline: reader.duration("deadline", Duration::from_millis(10), Duration::from_secs(600)),
         budget: reader.duration("budget", Duration::from_millis(10), Duration::from_secs(3600)),
@@ -208,6 +221,7 @@ fn read_limits(reader: &mut Reader<'_>) -> Overrides {
         queue: reader.count("queue", 1, 100_000_000),
         max_attempts: reader.count("max_attempts", 1, 1_000_000),
         log_lines: reader.count("log_lines", 1, 1_000_000),
+        ..Overrides::default()
     }
 }
 
@@ -227,7 +241,8 @@ mod tests {
     fn an_empty_file_gives_the_defaults() {
         let plugin = parse("").expect("valid").plugin("any");
         assert_eq!(plugin.limits, Limits::default());
-        assert_eq!((plugin.queue, plugin.max_attempts, plugin.on_reload), (10_000, 10, OnSwap::Replay));
+        assert_eq!((plugin.queue, plugin.max_attempts), (10_000, 10));
+        assert_eq!(plugin.treatment, Proposal::default(), "left to the plugin");
         assert_eq!(plugin.settings.json(), "{}");
     }
 
@@ -247,7 +262,7 @@ mod tests {
         let plugin = config.plugin("pod-audit");
         assert_eq!(plugin.limits.deadline, Duration::from_millis(250));
         assert_eq!(plugin.limits.memory, 32 << 20);
-        assert_eq!(plugin.on_reload, OnSwap::Continue);
+        assert_eq!(plugin.treatment.on_reload, Some(OnSwap::Continue));
         assert_eq!(plugin.settings.get("channel").as_deref(), Some("#ops"));
         assert_eq!(plugin.settings.get("kinds").as_deref(), Some(r#"["v1/Pod"]"#));
         assert_eq!(config.plugin("other").limits.deadline, Duration::from_secs(2));

@@ -287,10 +287,12 @@ impl Manager {
     fn install(&mut self, plugin: &str, version: Version, mut timings: Timings) {
         let Some(slot) = self.slots.get_mut(plugin) else { return };
         slot.generation += 1;
-        let start = version.start(plugin, slot.generation, &self.factory, &self.output);
+        let start = match version.start(plugin, slot.generation, &self.factory, &self.output) {
+            Ok(start) => start,
+            Err(message) => return self.not_started(plugin, message),
+        };
         let Some(running) = &slot.running else {
-            let running = Running::spawn(plugin, start, version, self.output.clone(), self.events.clone());
-            match running {
+            match Running::spawn(start, self.events.clone()) {
                 Ok(running) => {
                     timings.total = slot.noticed.elapsed();
                     slot.settled();
@@ -299,15 +301,14 @@ impl Manager {
                         slot.running = Some(running);
                     }
                 }
-                Err(error) => {
-                    let message = format!("cannot start its thread: {error}");
-                    self.output.news(plugin, LogLevel::Error, &message);
-                    slot.not_started(message);
-                }
+                Err(error) => self.not_started(plugin, format!("cannot start its thread: {error}")),
             }
             return;
         };
-        let swap = running.swap(start, &version.config);
+        let swap = match running.swap(start) {
+            Ok(swap) => swap,
+            Err(error) => return self.not_started(plugin, format!("cannot start its threads: {error}")),
+        };
         let (events, plugin, noticed) = (self.events.clone(), plugin.to_owned(), slot.noticed);
         tokio::spawn(async move {
             let begun = Instant::now();
@@ -317,6 +318,14 @@ impl Manager {
             // As above.
             let _ = events.send(Event::Swapped(Box::new(Swapped { plugin, version, timings, report }))).await;
         });
+    }
+
+    /// A prepared version could not take over: the one before, if any, goes on.
+    fn not_started(&mut self, plugin: &str, message: String) {
+        self.output.news(plugin, LogLevel::Error, &message);
+        if let Some(slot) = self.slots.get_mut(plugin) {
+            slot.not_started(message);
+        }
     }
 
     fn swapped(&mut self, swapped: Swapped) {

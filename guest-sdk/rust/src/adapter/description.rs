@@ -2,7 +2,7 @@
 //! nothing is checked or changed on the way: the host judges what the author wrote.
 
 use crate::bindings::hark::plugin::plugin_types as wit;
-use crate::condition::{Condition, Operator};
+use crate::condition::{Condition, Comparison};
 use crate::proposal::Proposal;
 use crate::{DeliveryMode, Description, QueuePolicy, Subscription};
 
@@ -66,20 +66,20 @@ impl From<Subscription> for wit::Subscription {
 
 impl From<Condition> for wit::Condition {
     fn from(condition: Condition) -> Self {
-        let Condition { pointer, operator, values } = condition;
-        Self { pointer, operator: operator.into(), values }
+        let Condition { pointer, comparison, values } = condition;
+        Self { pointer, comparison: comparison.into(), values }
     }
 }
 
-impl From<Operator> for wit::Operator {
-    fn from(operator: Operator) -> Self {
-        match operator {
-            Operator::Exists => Self::Exists,
-            Operator::Absent => Self::Absent,
-            Operator::OneOf => Self::OneOf,
-            Operator::NoneOf => Self::NoneOf,
-            Operator::Greater => Self::Greater,
-            Operator::Less => Self::Less,
+impl From<Comparison> for wit::Comparison {
+    fn from(comparison: Comparison) -> Self {
+        match comparison {
+            Comparison::Exists => Self::Exists,
+            Comparison::Absent => Self::Absent,
+            Comparison::OneOf => Self::OneOf,
+            Comparison::NoneOf => Self::NoneOf,
+            Comparison::Greater => Self::Greater,
+            Comparison::Less => Self::Less,
         }
     }
 }
@@ -113,8 +113,8 @@ mod tests {
         );
         let [condition] = pods.conditions.as_slice() else { panic!("{pods:?}") };
         assert_eq!(
-            (condition.pointer.as_str(), condition.operator),
-            ("/status/phase", wit::Operator::NoneOf)
+            (condition.pointer.as_str(), condition.comparison),
+            ("/status/phase", wit::Comparison::NoneOf)
         );
         assert_eq!(condition.values, ["Failed"]);
         assert_eq!((pods.changed.as_slice(), pods.fields.len()), (["/a".to_owned()].as_slice(), 2));

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::filter::Filter;
 use super::pointer::Pointer;
-use crate::condition::{Condition, Operator};
+use crate::condition::{Condition, Comparison};
 use crate::{Description, Subscription};
 
 /// Checks a description; an error says what is wrong first.
@@ -53,17 +53,17 @@ fn bound(what: &str, count: usize, most: usize) -> Result<(), String> {
 }
 
 fn condition(one: &Condition) -> Result<(), String> {
-    let Condition { pointer, operator, values } = one;
-    let right = match operator {
-        Operator::Exists | Operator::Absent => values.is_empty(),
-        Operator::OneOf | Operator::NoneOf => (1..=64).contains(&values.len()),
-        Operator::Greater | Operator::Less => {
+    let Condition { pointer, comparison, values } = one;
+    let right = match comparison {
+        Comparison::Exists | Comparison::Absent => values.is_empty(),
+        Comparison::OneOf | Comparison::NoneOf => (1..=64).contains(&values.len()),
+        Comparison::Greater | Comparison::Less => {
             matches!(values.as_slice(), [number] if serde_json::from_str::<serde_json::Number>(number).is_ok())
         }
     };
     if !right || values.iter().any(|value| value.len() > 256) {
         return Err(format!(
-            "the condition on `{pointer}` has the wrong values for {operator:?}: {values:?}"
+            "the condition on `{pointer}` has the wrong values for {comparison:?}: {values:?}"
         ));
     }
     Pointer::parse(pointer).map(drop)

@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 use super::pointer::{Pointer, project};
 use crate::Subscription;
-use crate::condition::{Condition, Operator};
+use crate::condition::{Condition, Comparison};
 
 /// A subscription's data, ready for use.
 #[derive(Debug, Clone)]
@@ -68,13 +68,13 @@ pub(super) fn pointers(texts: &[String]) -> Result<Vec<Pointer>, String> {
 
 fn holds(condition: &Condition, found: &[&Value]) -> bool {
     let listed = || condition.values.iter().any(|text| found.iter().any(|value| equals(value, text)));
-    match condition.operator {
-        Operator::Exists => !found.is_empty(),
-        Operator::Absent => found.is_empty(),
-        Operator::OneOf => listed(),
-        Operator::NoneOf => !listed(),
-        Operator::Greater => compares(condition, found, Ordering::Greater),
-        Operator::Less => compares(condition, found, Ordering::Less),
+    match condition.comparison {
+        Comparison::Exists => !found.is_empty(),
+        Comparison::Absent => found.is_empty(),
+        Comparison::OneOf => listed(),
+        Comparison::NoneOf => !listed(),
+        Comparison::Greater => compares(condition, found, Ordering::Greater),
+        Comparison::Less => compares(condition, found, Ordering::Less),
     }
 }
 

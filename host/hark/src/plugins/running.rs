@@ -1,15 +1,15 @@
 //! A plugin that runs: its listener, its thread, and the handler that reports each attempt.
 //!
 //! Made and owned by the manager. A plugin has one OS thread for all its life, with a small runtime of its own,
-//! so that a guest that spins holds nobody else back; versions come and go on it (design section 5). Invariant:
-//! guest code runs on that thread only.
+//! so that a guest that spins holds nobody else back; versions come and go on it (design section 5). A version with
+//! several instances has a further thread for each. Invariant: guest code runs on those threads only.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use hark_informer::factory::Factory;
-use hark_informer::handler::{Delivery, EventHandler, HandleFuture};
-use hark_informer::listener::{Ended, Listener, ListenerConfig, Subscription, SwapReport};
+use hark_informer::factory::{Factory, SubscriptionSpec};
+use hark_informer::handler::{Delivery, EventHandler, HandleFuture, Threaded};
+use hark_informer::listener::{Ended, Listener, ListenerConfig, OnRestart, OnSwap, Subscription, SwapReport};
 use hark_informer::resource::Selector;
 use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler};
 use tokio::sync::{mpsc, oneshot};
@@ -31,11 +31,12 @@ pub(crate) struct Version {
     pub(crate) config: PluginConfig,
 }
 
-type MakeHandler = Box<dyn FnOnce(&Listener) -> Box<dyn EventHandler> + Send>;
-
-/// What a listener needs to run a version. The handler is made once the listener, whose cache it reads, is known.
+/// A version on its way into a listener: its handlers can be made once the listener, whose cache they read, is known.
 pub(crate) struct Start {
-    make_handler: MakeHandler,
+    version: Version,
+    plugin: String,
+    generation: u64,
+    output: Arc<Output>,
     subscriptions: Vec<Subscription>,
 }
 
@@ -49,29 +50,42 @@ pub(crate) struct Running {
 
 impl Version {
     /// Joins the informers of its subscriptions.
+    ///
+    /// # Errors
+    /// What is wrong with a subscription: nothing that its description was not checked for.
     pub(crate) fn start(
         &self,
         plugin: &str,
         generation: u64,
         factory: &Factory,
         output: &Arc<Output>,
-    ) -> Start {
+    ) -> Result<Start, String> {
         let mut subscriptions = Vec::new();
         for (number, subscription) in (0..).zip(&self.description.subscriptions) {
-            for selector in selectors(subscription) {
-                let (name, informer) = (&subscription.name, factory.informer(&selector));
-                subscriptions.push(Subscription {
-                    resync: subscription.resync,
-                    ..Subscription::to_everything(name, number, informer)
-                });
-            }
+            let joined = factory.subscribe(&spec(number, subscription)).map_err(|errors| {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                format!("subscription {}: {}", subscription.name, errors.join("; "))
+            })?;
+            subscriptions.extend(joined);
         }
-        let (version, output, plugin) = (self.clone(), output.clone(), plugin.to_owned());
-        let make_handler = move |listener: &Listener| -> Box<dyn EventHandler> {
-            let inner = PluginHandler::new(version.plugin, version.context, listener.cache());
-            Box::new(Reporting { inner, plugin, generation, description: version.description, output })
-        };
-        Start { make_handler: Box::new(make_handler), subscriptions }
+        let (version, plugin, output) = (self.clone(), plugin.to_owned(), output.clone());
+        Ok(Start { version, plugin, generation, output, subscriptions })
+    }
+
+    /// How it is treated: as the operator says, else as the plugin proposes, else as is usual.
+    fn treatment(&self) -> Treatment {
+        let (operator, plugin) = (&self.config.treatment, &self.description.proposal);
+        Treatment {
+            on_reload: operator.on_reload.or(plugin.on_reload).unwrap_or(OnSwap::Replay),
+            concurrency: operator.concurrency.or(plugin.concurrency).unwrap_or(1).max(1),
+            listener: ListenerConfig {
+                bound: self.config.queue,
+                max_attempts: self.config.max_attempts,
+                merge: operator.delivery.or(plugin.delivery).unwrap_or_default(),
+                on_restart: operator.on_restart.or(plugin.on_restart).unwrap_or(OnRestart::Continue),
+                ..ListenerConfig::default()
+            },
+        }
     }
 
     /// Its subscriptions, for people.
@@ -83,15 +97,56 @@ impl Version {
     }
 }
 
-/// One selector for each namespace.
-fn selectors(subscription: &hark_sandbox::Subscription) -> Vec<Selector> {
-    let base = Selector::new(&subscription.api_version, &subscription.kind)
-        .with_labels(&subscription.label_selector)
-        .with_fields(&subscription.field_selector);
-    if subscription.namespaces.is_empty() {
-        return vec![base];
+/// How a version is run.
+struct Treatment {
+    on_reload: OnSwap,
+    concurrency: usize,
+    listener: ListenerConfig,
+}
+
+fn spec(number: u32, subscription: &hark_sandbox::Subscription) -> SubscriptionSpec {
+    SubscriptionSpec {
+        name: subscription.name.clone(),
+        number,
+        selector: Selector::new(&subscription.api_version, &subscription.kind)
+            .with_labels(&subscription.label_selector)
+            .with_fields(&subscription.field_selector),
+        namespaces: subscription.namespaces.clone(),
+        namespace_selector: subscription.namespace_selector.clone(),
+        filter: subscription.filter.clone(),
+        indexes: subscription.indexes.clone(),
+        resync: subscription.resync,
     }
-    subscription.namespaces.iter().map(|namespace| base.clone().in_namespace(namespace)).collect()
+}
+
+impl Start {
+    /// One handler for each instance. A single one works on the plugin's own thread; several have one each, since
+    /// guest code blocks the thread that it runs on.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    fn handlers(&self, listener: &Listener) -> std::io::Result<Vec<Box<dyn EventHandler>>> {
+        let count = self.version.treatment().concurrency;
+        if count == 1 {
+            return Ok(vec![self.handler(listener)]);
+        }
+        let threaded = |lane: usize| -> std::io::Result<Box<dyn EventHandler>> {
+            let name = format!("plugin:{}/{lane}", self.plugin);
+            Ok(Box::new(Threaded::spawn(&name, self.handler(listener))?))
+        };
+        (0..count).map(threaded).collect()
+    }
+
+    fn handler(&self, listener: &Listener) -> Box<dyn EventHandler> {
+        let version = self.version.clone();
+        Box::new(Reporting {
+            inner: PluginHandler::new(version.plugin, version.context, listener.cache()),
+            plugin: self.plugin.clone(),
+            generation: self.generation,
+            description: version.description,
+            output: self.output.clone(),
+        })
+    }
 }
 
 impl Running {
@@ -99,25 +154,21 @@ impl Running {
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub(crate) fn spawn(
-        name: &str,
-        start: Start,
-        version: Version,
-        output: Arc<Output>,
-        events: mpsc::Sender<Event>,
-    ) -> std::io::Result<Self> {
-        let listener = Listener::new(listener_config(&version.config), dead_letter(name, output));
-        let handler = (start.make_handler)(&listener);
+    pub(crate) fn spawn(start: Start, events: mpsc::Sender<Event>) -> std::io::Result<Self> {
+        let (name, version) = (start.plugin.clone(), start.version.clone());
+        let dead_letter = dead_letter(&name, start.output.clone());
+        let listener = Listener::new(version.treatment().listener, dead_letter);
+        let handlers = start.handlers(&listener)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (sender, ended) = oneshot::channel();
-        let (runs, died) = (listener.clone(), Died { plugin: name.to_owned(), events });
+        let (runs, died) = (listener.clone(), Died { plugin: name.clone(), events });
         std::thread::Builder::new().name(format!("plugin:{name}")).spawn(move || {
-            let end = runtime.block_on(runs.run(vec![handler], start.subscriptions));
+            let end = runtime.block_on(runs.run(handlers, start.subscriptions));
             died.disarm();
             // Nobody waits for the end of a plugin that was removed.
             let _ = sender.send(end);
         })?;
-        Ok(Self { name: name.to_owned(), version, listener, ended })
+        Ok(Self { name, version, listener, ended })
     }
 
     /// Its queue and registrations.
@@ -126,15 +177,18 @@ impl Running {
     }
 
     /// Replaces the version that runs, between two events.
+    ///
+    /// # Errors
+    /// If the system gives no thread: the old version goes on.
     pub(crate) fn swap(
         &self,
         start: Start,
-        config: &PluginConfig,
-    ) -> impl Future<Output = Option<SwapReport>> + Send + use<> {
-        self.listener.configure(listener_config(config));
-        let (listener, on_swap) = (self.listener.clone(), config.on_reload);
-        let handler = (start.make_handler)(&listener);
-        async move { listener.swap(vec![handler], start.subscriptions, on_swap).await }
+    ) -> std::io::Result<impl Future<Output = Option<SwapReport>> + Send + use<>> {
+        let Treatment { on_reload, listener: config, .. } = start.version.treatment();
+        let handlers = start.handlers(&self.listener)?;
+        self.listener.configure(config);
+        let listener = self.listener.clone();
+        Ok(async move { listener.swap(handlers, start.subscriptions, on_reload).await })
     }
 
     /// Ends the plugin after the event under way.
@@ -174,10 +228,6 @@ pub(crate) async fn stop_all(plugins: Vec<Running>, output: &Output) {
             }
         }
     }
-}
-
-fn listener_config(config: &PluginConfig) -> ListenerConfig {
-    ListenerConfig { bound: config.queue, max_attempts: config.max_attempts, ..ListenerConfig::default() }
 }
 
 /// Says so when the thread ends in any other way than by returning.

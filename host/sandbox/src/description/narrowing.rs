@@ -29,13 +29,13 @@ pub(super) fn filter(from: &wit::Subscription) -> FilterSpec {
 }
 
 fn condition(from: &wit::Condition) -> Condition {
-    let operator = match from.operator {
-        wit::Operator::Exists => Operator::Exists,
-        wit::Operator::Absent => Operator::NotExists,
-        wit::Operator::OneOf => Operator::In,
-        wit::Operator::NoneOf => Operator::NotIn,
-        wit::Operator::Greater => Operator::Gt,
-        wit::Operator::Less => Operator::Lt,
+    let operator = match from.comparison {
+        wit::Comparison::Exists => Operator::Exists,
+        wit::Comparison::Absent => Operator::NotExists,
+        wit::Comparison::OneOf => Operator::In,
+        wit::Comparison::NoneOf => Operator::NotIn,
+        wit::Comparison::Greater => Operator::Gt,
+        wit::Comparison::Less => Operator::Lt,
     };
     Condition { pointer: from.pointer.clone(), operator, values: from.values.clone() }
 }

@@ -149,9 +149,9 @@ fn field_selectors() {
     }
 }
 
-fn condition(pointer: &str, operator: wit::Operator, values: &[&str]) -> wit::Condition {
+fn condition(pointer: &str, comparison: wit::Comparison, values: &[&str]) -> wit::Condition {
     let values = values.iter().map(|value| (*value).to_owned()).collect();
-    wit::Condition { pointer: pointer.into(), operator, values }
+    wit::Condition { pointer: pointer.into(), comparison, values }
 }
 
 fn index(name: &str, pointer: &str) -> wit::IndexDefinition {
@@ -160,7 +160,7 @@ fn index(name: &str, pointer: &str) -> wit::IndexDefinition {
 
 #[test]
 fn what_the_host_evaluates_is_taken_over_as_the_filter_takes_it() {
-    use wit::Operator as O;
+    use wit::Comparison as O;
     let operators = [
         (O::Exists, Operator::Exists, vec![]),
         (O::Absent, Operator::NotExists, vec![]),
@@ -225,7 +225,7 @@ fn a_proposal_is_taken_over_and_its_concurrency_bounded() {
 
 #[test]
 fn each_problem_names_its_place_and_what_stands_there() {
-    use wit::Operator as O;
+    use wit::Comparison as O;
     let index_place = "a place in an array cannot be named: use \"*\" for all of them";
     let numbers = |count: usize| (0..count).map(|n| format!("/f{n}")).collect::<Vec<_>>();
     let cases = [
@@ -298,7 +298,7 @@ fn each_problem_names_its_place_and_what_stands_there() {
 #[test]
 fn all_that_is_wrong_with_pointers_is_said_at_once_and_safe_to_show() {
     let from = wit::Subscription {
-        conditions: vec![condition("a\x1b[2J", wit::Operator::OneOf, &[])],
+        conditions: vec![condition("a\x1b[2J", wit::Comparison::OneOf, &[])],
         changed: vec!["b".into()],
         fields: vec!["c".into(), "/d".into(), "/e/-".into()],
         indexes: vec![index("i", "f")],
