@@ -88,11 +88,12 @@ pub enum Popped {
 
 /// What a process function made of what it was given.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Processed<R> {
+pub enum Processed<R, B = Vec<Delta>> {
     /// It is done with.
     Done(R),
-    /// These deltas of it, oldest first, are to be popped again: see [`DeltaFifo::add_if_not_present`].
-    Requeue(R, Vec<Delta>),
+    /// This is to be popped again, as by [`DeltaFifo::add_if_not_present`]: the deltas that were not done, oldest
+    /// first.
+    Requeue(R, B),
 }
 
 /// Single-event deltas that may wait before the reflector is held back.

@@ -44,6 +44,7 @@ pub mod client;
 pub mod controller;
 pub mod delta_fifo;
 pub mod factory;
+pub mod fifo;
 pub mod filter;
 pub mod frame;
 pub mod handler;

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_key_waits_from_its_first_delta_until_it_is_popped() {
-    let fifo = fifo(&[]);
+    let fifo = fifo("");
     fifo.replace(Vec::new(), "0");
     assert_eq!(fifo.pop(|popped| popped).await, Some(Popped::Synced));
     assert_eq!(fifo.stats(), DeltaFifoStats::default(), "what is not a key is not counted");
