@@ -64,6 +64,7 @@
 //! # }
 //! ```
 
+mod handling;
 mod informer;
 mod metrics;
 pub(crate) mod transition;
@@ -79,9 +80,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-pub use self::informer::{
-    DEFAULT_MAX_ATTEMPTS, Informer, InformerHandle, InformerOptions, ResourceEventHandler,
-};
+pub use self::handling::{DEFAULT_MAX_ATTEMPTS, ResourceEventHandler};
+pub use self::informer::{Informer, InformerHandle, InformerOptions};
 pub use self::metrics::{ControllerCounts, ControllerMetrics};
 use crate::delta_fifo::{Delta, DeltaFifo, Popped, Processed};
 

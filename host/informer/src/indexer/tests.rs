@@ -1,3 +1,11 @@
+//! The cache: client-go's own cases, one state per answer, and a model.
+
+mod indices;
+mod model;
+mod reading;
+
+use std::sync::Arc;
+
 use super::*;
 use crate::testing::object;
 
@@ -5,43 +13,69 @@ fn names(objects: &[Arc<Object>]) -> Vec<String> {
     objects.iter().map(|object| object.key().to_string()).collect()
 }
 
-#[test]
-fn range_pages_in_key_order_and_by_namespace() {
-    let indexer = Indexer::new();
-    for key in ["b/1", "a/2", "a/1", "c/1", "a/3"] {
-        indexer.upsert(object(key, "u", "1"));
-    }
-    assert_eq!(names(&indexer.range("", None, 2)), ["a/1", "a/2"]);
-    let after = ObjectKey::new("a", "2");
-    assert_eq!(names(&indexer.range("", Some(&after), 9)), ["a/3", "b/1", "c/1"]);
-    assert_eq!(names(&indexer.range("a", Some(&after), 9)), ["a/3"]);
-    assert_eq!(names(&indexer.range("b", Some(&after), 9)), ["b/1"]);
-    assert_eq!(names(&indexer.range("a", Some(&ObjectKey::new("b", "0")), 9)), [""; 0]);
+/// Files an object under the comma-separated parts of its uid.
+fn by_uid() -> IndexFn {
+    Arc::new(|object| object.uid().split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect())
 }
 
-#[test]
-fn indices_follow_every_write_and_drop_empty_values() {
+/// An indexer with the index `uid` and these objects: `key=uid`, all at version 1.
+fn indexer(objects: &str) -> Indexer {
     let indexer = Indexer::new();
-    indexer.upsert(object("a/1", "u1", "1"));
-    let by_version: IndexFn = Arc::new(|object| vec![object.resource_version().to_owned()]);
-    indexer.add_indexers(vec![("rv".into(), by_version.clone())]).expect("no conflict");
-    indexer.upsert(object("a/2", "u2", "1"));
-    assert_eq!(names(&indexer.by_index("rv", "1").expect("an index")), ["a/1", "a/2"]);
-    indexer.upsert(object("a/1", "u1", "2"));
-    indexer.remove(&ObjectKey::new("a", "2"));
-    assert_eq!(names(&indexer.by_index("rv", "1").expect("an index")), [""; 0]);
-    assert_eq!(indexer.index_values("rv"), ["2"]);
-    assert_eq!(indexer.add_indexers(vec![("rv".into(), by_version)]), Err(IndexError::Conflict("rv".into())));
-    assert_eq!(indexer.by_index("x", "1"), Err(IndexError::Unknown("x".into())));
+    indexer.add_indexers(vec![("uid".into(), by_uid())]).expect("no conflict");
+    objects.split_whitespace().for_each(|text| put(&indexer, text));
+    indexer
+}
+
+fn put(indexer: &Indexer, text: &str) {
+    let (key, uid) = text.split_once('=').expect("key=uid");
+    indexer.upsert(object(key, uid, "1"));
+}
+
+fn remove(indexer: &Indexer, name: &str) {
+    indexer.remove(&ObjectKey::new("", name));
 }
 
 #[test]
 fn the_store_keeps_the_version_of_its_last_write() {
     let indexer = Indexer::new();
-    assert_eq!(indexer.resource_version(), "");
-    indexer.upsert(object("a/1", "u", "7"));
-    assert_eq!(indexer.resource_version(), "7");
-    indexer.set_resource_version("9");
-    assert_eq!(indexer.resource_version(), "9");
+    let version = || indexer.resource_version();
+    assert_eq!(version(), "");
+    for written in ["10", "10", "20"] {
+        indexer.upsert(object("a", "u", written));
+        assert_eq!(version(), written);
+    }
+    assert!(indexer.remove_object(&object("a", "u", "30")).is_some());
+    assert_eq!(version(), "30");
+    indexer.upsert(object("a", "u", "40"));
+    remove(&indexer, "a");
+    assert_eq!(version(), "40", "by key only: it stays");
     assert_eq!(indexer.remove(&ObjectKey::new("a", "9")), None);
+    indexer.replace(vec![object("a", "u", "30"), object("b", "u", "40")], "50");
+    assert_eq!(version(), "50");
+    assert_eq!(indexer.remove_object(&object("absent", "u", "20")), None);
+    assert_eq!(version(), "20", "TestThreadSafeStoreRV, R-IX-9: no monotonicity check, absent or not");
+    indexer.set_resource_version("60");
+    assert_eq!(version(), "60");
+}
+
+#[test]
+fn a_store_adds_updates_deletes_lists_and_is_replaced() {
+    let indexer = Indexer::new();
+    let (a, b, c) = (object("a", "u", "1"), object("b", "u", "1"), object("c", "u", "1"));
+    assert_eq!(indexer.upsert(a.clone()), None);
+    assert_eq!(indexer.get(a.key()), Some(a.clone()), "TestCache");
+    let newer = object("a", "u", "2");
+    assert_eq!(indexer.upsert(newer.clone()), Some(a.clone()));
+    assert_eq!(indexer.get(a.key()), Some(newer.clone()));
+    assert_eq!(indexer.remove(a.key()), Some(newer));
+    assert_eq!((indexer.get(a.key()), indexer.is_empty(), indexer.bytes()), (None, true, 0));
+    for object in [&c, &a, &b] {
+        indexer.upsert(object.clone());
+    }
+    assert_eq!(indexer.list(), [a, b.clone(), c.clone()]);
+    let d = object("d", "u", "1");
+    indexer.replace(vec![d.clone(), c.clone(), d.clone()], "3");
+    assert_eq!(indexer.list(), [c.clone(), d.clone()]);
+    assert_eq!(indexer.keys(), [c.key().clone(), d.key().clone()]);
+    assert_eq!(indexer.bytes(), c.json().len() + d.json().len());
 }

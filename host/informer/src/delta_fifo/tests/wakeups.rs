@@ -18,11 +18,13 @@ impl Wake for Flag {
     }
 }
 
+type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
 struct Task<'a> {
-    future: Option<Pin<Box<dyn Future<Output = ()> + 'a>>>,
+    future: Option<Running<'a>>,
     woken: Arc<Flag>,
     /// Makes it anew after it was dropped while it waited.
-    again: Option<Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + 'a>> + 'a>>,
+    again: Option<Box<dyn Fn() -> Running<'a> + 'a>>,
 }
 
 impl<'a> Task<'a> {
