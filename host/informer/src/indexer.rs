@@ -193,7 +193,7 @@ impl Indexer {
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<Object>>, IndexError> {
         let inner = self.read();
         if name == NAMESPACE_INDEX {
-            return Ok(inner.of_namespace(value).cloned().collect());
+            return Ok(inner.of_namespace(value, None).cloned().collect());
         }
         Ok(inner.objects(inner.index(name)?.keys(value)))
     }
@@ -214,8 +214,12 @@ impl Indexer {
         let ahead = scan_limit.max(1).saturating_add(1);
         let range = {
             let inner = self.read();
-            let keys = inner.index(name)?.keys_after(value, after);
-            inner.objects(keys.take(ahead))
+            if name == NAMESPACE_INDEX {
+                inner.of_namespace(value, after).take(ahead).cloned().collect()
+            } else {
+                let keys = inner.index(name)?.keys_after(value, after);
+                inner.objects(keys.take(ahead))
+            }
         };
         Ok(Scan::of(range, limit.max(1), scan_limit.max(1), predicate))
     }
@@ -227,7 +231,7 @@ impl Indexer {
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         let inner = self.read();
         if name == NAMESPACE_INDEX {
-            return Ok(inner.of_namespace(value).map(|object| object.key().clone()).collect());
+            return Ok(inner.of_namespace(value, None).map(|object| object.key().clone()).collect());
         }
         Ok(inner.index(name)?.keys(value).cloned().collect())
     }
@@ -252,14 +256,18 @@ impl Indexer {
     pub fn index_values(&self, name: &str) -> Vec<String> {
         let inner = self.read();
         if name == NAMESPACE_INDEX {
-            return scan::namespaces(&inner.items);
+            return scan::namespaces(&inner.items, None).collect();
         }
         inner.indices.get(name).map(Index::values).unwrap_or_default()
     }
 
     /// Up to `limit` of [`Indexer::index_values`] that are greater than `after`.
     pub fn index_values_after(&self, name: &str, after: Option<&str>, limit: usize) -> Vec<String> {
-        self.read().indices.get(name).map(|index| index.values_after(after, limit)).unwrap_or_default()
+        let inner = self.read();
+        if name == NAMESPACE_INDEX {
+            return scan::namespaces(&inner.items, after).take(limit).collect();
+        }
+        inner.indices.get(name).map(|index| index.values_after(after, limit)).unwrap_or_default()
     }
 
     /// The resourceVersion of the last write, list or bookmark (R-IX-9); empty before the first list.
@@ -302,12 +310,12 @@ impl Inner {
     }
 
     /// Unlike for a range, an empty namespace stands for itself here: cluster-scoped objects.
-    fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<Object>> {
-        let first = ObjectKey::new(namespace, "");
-        self.items
-            .range(first..)
-            .map(|(_, object)| object)
-            .take_while(move |object| object.key().namespace() == namespace)
+    fn of_namespace<'a>(
+        &'a self,
+        namespace: &'a str,
+        after: Option<&ObjectKey>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
+        scan::of_namespace(&self.items, namespace, after)
     }
 }
 

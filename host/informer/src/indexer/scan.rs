@@ -48,26 +48,46 @@ pub(super) fn range<'a>(
     namespace: &'a str,
     after: Option<&ObjectKey>,
 ) -> impl Iterator<Item = &'a Arc<Object>> {
-    let first = ObjectKey::new(namespace, "");
-    let start = match after {
-        Some(key) if namespace.is_empty() || *key > first => Bound::Excluded(key.clone()),
-        _ => Bound::Included(first),
-    };
-    items
-        .range((start, Bound::Unbounded))
-        .map(|(_, object)| object)
-        .take_while(move |object| namespace.is_empty() || object.key().namespace() == namespace)
+    let of_all = namespace.is_empty();
+    behind(items, namespace, after).take_while(move |object| of_all || object.key().namespace() == namespace)
 }
 
-/// The namespaces that have objects, in order; a step for each, not for each object.
-pub(super) fn namespaces(items: &BTreeMap<ObjectKey, Arc<Object>>) -> Vec<String> {
-    let mut namespaces = Vec::new();
-    let mut next = items.first_key_value();
-    while let Some((key, _)) = next {
-        namespaces.push(key.namespace().to_owned());
-        // No string lies between a namespace and the same with a zero byte after it.
-        let behind = ObjectKey::new(&format!("{}\0", key.namespace()), "");
-        next = items.range(behind..).next();
-    }
-    namespaces
+/// The same of just this namespace, the empty one being that of cluster-scoped objects.
+pub(super) fn of_namespace<'a>(
+    items: &'a BTreeMap<ObjectKey, Arc<Object>>,
+    namespace: &'a str,
+    after: Option<&ObjectKey>,
+) -> impl Iterator<Item = &'a Arc<Object>> {
+    behind(items, namespace, after).take_while(move |object| object.key().namespace() == namespace)
+}
+
+/// From the beginning of a namespace to the end of all, behind `after` if that is further.
+fn behind<'a>(
+    items: &'a BTreeMap<ObjectKey, Arc<Object>>,
+    namespace: &str,
+    after: Option<&ObjectKey>,
+) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+    let first = ObjectKey::new(namespace, "");
+    let start = match after {
+        Some(key) if *key > first => Bound::Excluded(key.clone()),
+        _ => Bound::Included(first),
+    };
+    items.range((start, Bound::Unbounded)).map(|(_, object)| object)
+}
+
+/// The namespaces that have objects, in order, greater than `after`; a step for each, not for each object.
+pub(super) fn namespaces(
+    items: &BTreeMap<ObjectKey, Arc<Object>>,
+    after: Option<&str>,
+) -> impl Iterator<Item = String> {
+    // No string lies between a namespace and the same with a zero byte after it.
+    let next = |namespace: &str| {
+        let (key, _) = items.range(ObjectKey::new(&format!("{namespace}\0"), "")..).next()?;
+        Some(key.namespace().to_owned())
+    };
+    let first = match after {
+        Some(namespace) => next(namespace),
+        None => items.first_key_value().map(|(key, _)| key.namespace().to_owned()),
+    };
+    std::iter::successors(first, move |namespace| next(namespace))
 }

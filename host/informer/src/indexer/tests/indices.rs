@@ -124,6 +124,14 @@ fn the_namespace_index_is_built_in() {
         ["a/1", "a/2"]
     );
     assert_eq!(indexer.index_keys(NAMESPACE_INDEX, "ab"), Ok(vec![ObjectKey::new("ab", "1")]));
+    assert_eq!(indexer.index_values_after(NAMESPACE_INDEX, Some("a"), 1), ["ab"]);
+    assert_eq!(indexer.index_values_after(NAMESPACE_INDEX, Some("b"), 9), [""; 0]);
+    let after = ObjectKey::new("a", "1");
+    let behind = |namespace| indexer.by_index_where(NAMESPACE_INDEX, namespace, Some(&after), 9, 9, |_| true);
+    assert_eq!(
+        ["a", "", "b"].map(|namespace| names(&behind(namespace).expect("built in").objects).join(" ")),
+        ["a/2", "", "b/1"]
+    );
 }
 
 #[test]
@@ -177,4 +185,22 @@ fn a_function_that_panics_leaves_the_cache_as_it_was() {
     }
     put(&indexer, "c=z");
     assert_eq!(indexer.len(), 3, "and it goes on");
+}
+
+#[test]
+fn an_index_is_read_page_by_page_in_key_order() {
+    let indexer = indexer("a=x b=y c=x d=x e=x,y");
+    let from = |after: &str, limit, scan_limit| {
+        let after = (!after.is_empty()).then(|| ObjectKey::new("", after));
+        let even = |object: &Object| object.key().name() != "d";
+        let scan =
+            indexer.by_index_where("uid", "x", after.as_ref(), limit, scan_limit, even).expect("an index");
+        (names(&scan.objects).join(" "), scan.reached.map(|key| key.to_string()), scan.scanned)
+    };
+    assert_eq!(from("", 2, 9), ("a c".into(), Some("c".into()), 2));
+    assert_eq!(from("c", 2, 9), ("e".into(), None, 2));
+    assert_eq!(from("a", 9, 2), ("c".into(), Some("d".into()), 2));
+    assert_eq!(from("e", 9, 9), (String::new(), None, 0));
+    assert_eq!(indexer.index_values_after("uid", None, 1), ["x"]);
+    assert_eq!(indexer.index_values_after("uid", Some("x"), 9), ["y"]);
 }
