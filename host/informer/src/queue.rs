@@ -16,6 +16,11 @@
 //! Merging happens once the queue is at its bound, while the key waits for a retry, and always in
 //! [`Merge::Latest`]. What a handler works on at the moment is never merged with.
 //!
+//! In [`Merge::Latest`] it gives what the plain [FIFO](crate::fifo) gives, in the same order, and besides that the
+//! deletes of objects that a handler knows; a property test holds the two side by side. It is not built on that
+//! queue, since the algebra is its generalisation: the FIFO keeps one value a key and forgets deletions, while here a
+//! delete and an add behind it both wait, a failing key takes its old place again, and lanes share one order.
+//!
 //! A queue has one or more lanes, one for each handler of the listener. A key has one lane, by its hash; a lane
 //! gives out one event at a time, so events of one key never overlap.
 //!

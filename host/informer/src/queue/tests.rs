@@ -1,5 +1,7 @@
 //! The merge table, the bound, retries and clearing of a listener's queue, as tables.
 
+mod latest;
+
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
