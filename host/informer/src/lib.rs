@@ -28,7 +28,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::from_options(ClientOptions::default()).await?;
 //! let factory = Factory::new(client, Ingest::default(), tokio::runtime::Handle::current());
-//! let maps = factory.informer(&Selector::new("v1", "ConfigMap"));
+//! let maps = factory.informer(&Selector::new("v1", "ConfigMap"))?;
 //! let maps = Subscription::to_everything("maps", 0, maps);
 //! let listener = Listener::new(ListenerConfig::default(), Arc::new(|delivery, _| {
 //!     eprintln!("given up: {}", delivery.event.key());

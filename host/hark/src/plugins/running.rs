@@ -52,7 +52,8 @@ impl Version {
     /// Joins the informers of its subscriptions.
     ///
     /// # Errors
-    /// What is wrong with a subscription: nothing that its description was not checked for.
+    /// What is wrong with a subscription: nothing that its description was not checked for; or that the informers
+    /// have been shut down.
     pub(crate) fn start(
         &self,
         plugin: &str,
@@ -62,10 +63,8 @@ impl Version {
     ) -> Result<Start, String> {
         let mut subscriptions = Vec::new();
         for (number, subscription) in (0..).zip(&self.description.subscriptions) {
-            let joined = factory.subscribe(&spec(number, subscription)).map_err(|errors| {
-                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                format!("subscription {}: {}", subscription.name, errors.join("; "))
-            })?;
+            let joined = factory.subscribe(&spec(number, subscription));
+            let joined = joined.map_err(|error| format!("subscription {}: {error}", subscription.name))?;
             subscriptions.extend(joined);
         }
         let (version, plugin, output) = (self.clone(), plugin.to_owned(), output.clone());

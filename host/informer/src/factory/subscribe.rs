@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Factory;
+use super::{Factory, ShutDown};
 use crate::filter::{Filter, FilterError, FilterSpec};
 use crate::listener::Subscription;
 use crate::resource::Selector;
@@ -41,15 +41,32 @@ struct Served {
     rest: FilterSpec,
 }
 
+/// Why a subscription cannot be served.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubscribeError {
+    /// Everything that is wrong with its pointers and selectors.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Filter(Vec<FilterError>),
+    /// The factory starts nothing any more.
+    #[error(transparent)]
+    ShutDown(#[from] ShutDown),
+}
+
+impl From<Vec<FilterError>> for SubscribeError {
+    fn from(errors: Vec<FilterError>) -> Self {
+        Self::Filter(errors)
+    }
+}
+
 impl Factory {
     /// Joins the informers that a subscription needs, starting those that nobody uses yet. A selector that an
     /// informer in use includes, healthy and with its list in the cache, is served from there: that saves a watch.
     ///
     /// # Errors
-    /// Everything that is wrong with the subscription's pointers and selectors.
-    pub fn subscribe(&self, spec: &SubscriptionSpec) -> Result<Vec<Subscription>, Vec<FilterError>> {
+    /// [`SubscribeError`], with everything that is wrong with the subscription's pointers and selectors.
+    pub fn subscribe(&self, spec: &SubscriptionSpec) -> Result<Vec<Subscription>, SubscribeError> {
         let mut subscriptions: Vec<Subscription> = Vec::new();
-        for Served { informer, rest } in self.serve(spec) {
+        for Served { informer, rest } in self.serve(spec)? {
             let filter = FilterSpec {
                 conditions: spec.filter.conditions.clone(),
                 changed: spec.filter.changed.clone(),
@@ -70,28 +87,28 @@ impl Factory {
     }
 
     /// The informer of the namespaces with certain labels.
-    fn namespaces(&self, label_selector: &str) -> Arc<SharedInformer> {
+    fn namespaces(&self, label_selector: &str) -> Result<Arc<SharedInformer>, ShutDown> {
         self.informer(&Selector::new("v1", "Namespace").with_labels(label_selector))
     }
 
-    fn serve(&self, spec: &SubscriptionSpec) -> Vec<Served> {
+    fn serve(&self, spec: &SubscriptionSpec) -> Result<Vec<Served>, ShutDown> {
         let everywhere = Selector { namespace: String::new(), ..spec.selector.clone() };
         if spec.namespaces.is_empty() {
-            return vec![self.serve_selector(&everywhere)];
+            return Ok(vec![self.serve_selector(&everywhere)?]);
         }
         let mut all: Vec<Served> = Vec::new();
         for namespace in &spec.namespaces {
-            let served = self.serve_selector(&everywhere.clone().in_namespace(namespace));
+            let served = self.serve_selector(&everywhere.clone().in_namespace(namespace))?;
             // Several namespaces out of one wider informer are one view of it.
             match all.iter_mut().find(|one| Arc::ptr_eq(&one.informer, &served.informer)) {
                 Some(one) => one.rest.namespaces.extend(served.rest.namespaces),
                 None => all.push(served),
             }
         }
-        all
+        Ok(all)
     }
 
-    fn serve_selector(&self, selector: &Selector) -> Served {
+    fn serve_selector(&self, selector: &Selector) -> Result<Served, ShutDown> {
         let running = self.informers();
         let is_own = running.iter().any(|informer| informer.selector() == selector);
         let wider =
@@ -99,7 +116,10 @@ impl Factory {
                 let rest = informer.selector().rest_of(selector)?;
                 Filter::compile(rest.clone()).is_ok().then_some(Served { informer, rest })
             });
-        wider.unwrap_or_else(|| Served { informer: self.informer(selector), rest: FilterSpec::default() })
+        match wider {
+            Some(wider) => Ok(wider),
+            None => Ok(Served { informer: self.informer(selector)?, rest: FilterSpec::default() }),
+        }
     }
 }
 

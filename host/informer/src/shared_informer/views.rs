@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use super::SharedInformer;
+use crate::factory::{ShutDown, SubscribeError};
 use crate::filter::{FilterError, IndexPointer, Part};
 use crate::indexer::Indexer;
 use crate::namespaces;
@@ -62,12 +63,12 @@ impl SharedInformer {
     /// follows any.
     ///
     /// # Errors
-    /// Everything that is wrong with the filter.
+    /// Everything that is wrong with the filter, or that there is no informer of the namespaces.
     pub fn view(
         &self,
         spec: ViewSpec,
-        namespaces: impl FnOnce() -> Arc<Self>,
-    ) -> Result<Arc<View>, Vec<FilterError>> {
+        namespaces: impl FnOnce() -> Result<Arc<Self>, ShutDown>,
+    ) -> Result<Arc<View>, SubscribeError> {
         if spec == ViewSpec::default() {
             return Ok(self.view_of_everything());
         }
@@ -81,7 +82,7 @@ impl SharedInformer {
         drop(views);
         if view.follows() {
             let span = tracing::info_span!("namespaces", informer = %self.selector);
-            let follow = namespaces::follow(namespaces(), Arc::downgrade(&view), self.weak_core());
+            let follow = namespaces::follow(namespaces()?, Arc::downgrade(&view), self.weak_core());
             view.set_follower(|| AbortOnDropHandle::new(self.runtime.spawn(follow.instrument(span))));
         }
         Ok(view)

@@ -154,7 +154,7 @@ async fn namespaces_are_followed_live() {
     put(&namespaces, "a", "ns-a", 1);
     synced(&pods);
     let spec = ViewSpec { namespace_selector: "team=web".into(), ..ViewSpec::default() };
-    let view = pods.view(spec, || namespaces.clone()).expect("a view");
+    let view = pods.view(spec, || Ok(namespaces.clone())).expect("a view");
     run(&listener, &told, vec![viewing(&pods, &view)]);
     idle().await;
     assert_eq!(lines(&told), [""; 0], "nothing before the namespaces are known");
@@ -187,7 +187,7 @@ async fn forbidden_namespaces_hold_back_their_own_subscription_only() {
     synced(&pods);
     synced(&maps);
     let spec = ViewSpec { namespace_selector: "team=web".into(), ..ViewSpec::default() };
-    let view = pods.view(spec, || namespaces.clone()).expect("a view");
+    let view = pods.view(spec, || Ok(namespaces.clone())).expect("a view");
     run(&listener, &told, vec![viewing(&pods, &view), subscription("maps", 1, &maps)]);
     idle().await;
     assert_eq!(lines(&told), [""; 0]);
@@ -351,7 +351,7 @@ proptest! {
             let listener = Listener::new(config, Arc::new(|_, _| {}));
             let filter = FilterSpec { fields: vec!["/x".into()], ..is_on() };
             let spec = ViewSpec { filter, namespace_selector: "team=web".into() };
-            let view = pods.view(spec, || namespaces.clone()).expect("a view");
+            let view = pods.view(spec, || Ok(namespaces.clone())).expect("a view");
             synced(&pods);
             synced(&namespaces);
             let mut rng = 7_u32;
