@@ -4,14 +4,15 @@
 //! cache changes and its events are offered under one lock ([`Core::with`]), so a listener that reads the cache
 //! under it sees exactly the events before that moment in the cache, and exactly those after as events.
 
+mod resync;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use self::resync::Resync;
 use crate::controller::transition;
-use crate::delta_fifo::{Delta, Popped};
+use crate::delta_fifo::Delta;
 use crate::handler::{DeleteReason, Event};
 use crate::indexer::Indexer;
 use crate::object::Object;
@@ -58,13 +59,6 @@ struct Registration {
     resync: Option<Resync>,
 }
 
-struct Resync {
-    period: Duration,
-    next: Instant,
-    /// The present round of `Sync` deltas is for this registration (R-RP-5).
-    due: bool,
-}
-
 impl Core {
     pub(crate) fn new() -> Self {
         Self { indexer: Arc::default(), processor: Mutex::default() }
@@ -76,17 +70,14 @@ impl Core {
         work(&mut self.lock(), &self.indexer)
     }
 
-    /// The process function of the DeltaFIFO.
-    pub(crate) fn process(&self, popped: Popped) {
-        let mut processor = self.lock();
-        match popped {
-            Popped::Synced => processor.become_synced(),
-            Popped::Deltas { deltas, .. } => {
-                for delta in &deltas {
-                    apply(&self.indexer, &mut processor, delta);
-                }
-            }
-        }
+    /// Brings one delta into the cache and tells of it.
+    pub(crate) fn apply(&self, delta: &Delta) {
+        apply(&self.indexer, &mut self.lock(), delta);
+    }
+
+    /// The first list is in the cache.
+    pub(crate) fn become_synced(&self) {
+        self.lock().become_synced();
     }
 
     fn lock(&self) -> MutexGuard<'_, Processor> {
@@ -125,7 +116,7 @@ impl Processor {
         resync: Option<Duration>,
         view: &Arc<View>,
     ) {
-        let registration = Registration { sink: Arc::downgrade(sink), id, resync: resync.map(Resync::new) };
+        let registration = Registration { sink: Arc::downgrade(sink), id, resync: Resync::every(resync) };
         let (synced, excused) = (self.synced, self.excused);
         let group = self.group(view);
         if synced && view.is_ready() {
@@ -150,8 +141,9 @@ impl Processor {
         view: &Arc<View>,
     ) {
         let Some(mut registration) = self.take(sink, id) else { return };
-        if registration.resync.as_ref().map(|resync| resync.period) != resync {
-            registration.resync = resync.map(Resync::new);
+        let resync = Resync::every(resync);
+        if registration.resync.as_ref().map(Resync::period) != resync.as_ref().map(Resync::period) {
+            registration.resync = resync;
         }
         self.group(view).registrations.push(registration);
     }
@@ -178,24 +170,10 @@ impl Processor {
         &mut self.groups[place]
     }
 
-    /// When the next resync of any registration is due.
-    pub(crate) fn next_resync(&self) -> Option<Instant> {
-        let registrations = self.groups.iter().flat_map(|group| &group.registrations);
-        registrations.filter_map(|registration| Some(registration.resync.as_ref()?.next)).min()
-    }
-
-    /// Marks the registrations whose period is over (R-RP-5), and whether there was any.
-    pub(crate) fn mark_due(&mut self, now: Instant) -> bool {
-        let mut any = false;
-        let registrations = self.groups.iter_mut().flat_map(|group| &mut group.registrations);
-        for resync in registrations.filter_map(|registration| registration.resync.as_mut()) {
-            resync.due = now >= resync.next;
-            if resync.due {
-                resync.next = now + resync.period;
-                any = true;
-            }
-        }
-        any
+    /// How many registrations there are.
+    #[cfg(test)]
+    pub(crate) fn registered(&self) -> usize {
+        self.groups.iter().map(|group| group.registrations.len()).sum()
     }
 
     /// Says whether the informer's resource is refused or absent.
@@ -259,17 +237,6 @@ impl Processor {
             }
         }
     }
-
-    fn distribute_resync(&mut self, object: &Arc<Object>) {
-        let event = Event::Update { old: object.clone(), new: object.clone(), resync: true };
-        let is_due = |one: &&Registration| one.resync.as_ref().is_some_and(|resync| resync.due);
-        for group in &self.groups {
-            let mut due = group.registrations.iter().filter(is_due).peekable();
-            if due.peek().is_some() && group.view.has(object) {
-                due.for_each(|registration| registration.offer(&event));
-            }
-        }
-    }
 }
 
 impl Group {
@@ -291,11 +258,5 @@ impl Registration {
         if let Some(sink) = self.sink.upgrade() {
             sink.offer(self.id, event.clone());
         }
-    }
-}
-
-impl Resync {
-    fn new(period: Duration) -> Self {
-        Self { period, next: Instant::now() + period, due: false }
     }
 }

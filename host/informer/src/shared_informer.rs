@@ -1,25 +1,27 @@
 //! One informer for everybody who wants the same objects: reflector, queue and cache of one selector.
 //!
 //! Made by the [factory](crate::factory); joined by [listeners](crate::listener). It owns two tasks, named in
-//! their spans: `reflector` (list and watch into the DeltaFIFO) and `informer` (DeltaFIFO into the cache, then
-//! to the listeners; resyncs; telling listeners whether the resource is refused or absent). Both end when the
-//! last [`SharedInformer`] handle is dropped.
+//! their spans: `reflector` (list and watch into the DeltaFIFO) and `informer` (a [controller](crate::controller):
+//! DeltaFIFO into the cache, then to the listeners; resyncs; telling listeners whether the resource is refused or
+//! absent). Both end when the last [`SharedInformer`] handle is dropped or it is stopped; it never starts again
+//! (R-SI-1).
 //!
 //! What its users are promised, each kept by the part named: order per object (queue), the cache before the
 //! event (processor), states may be skipped but not reordered (queue), deletions that only a relist noticed
 //! (DeltaFIFO), re-creations as delete and add (processor), no event for what did not change (processor).
 
+mod task;
 mod views;
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
+use crate::controller::Controller;
 use crate::delta_fifo::{DEFAULT_CAPACITY, DeltaFifo, DeltaFifoStats};
 use crate::indexer::Indexer;
 use crate::list_watch::ListerWatcher;
@@ -31,9 +33,6 @@ use crate::view::View;
 pub use self::views::Index;
 use self::views::Views;
 
-/// How long a first list may take before the operator is told that it is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// See the file's head.
 pub struct SharedInformer {
     selector: Selector,
@@ -41,7 +40,12 @@ pub struct SharedInformer {
     status: watch::Receiver<ReflectorStatus>,
     metrics: Arc<ReflectorMetrics>,
     runtime: Handle,
+    /// Tells the controller that a resync period was added or changed.
+    rescheduled: Arc<Notify>,
+    /// Ends the tasks; the guard does when the last handle is dropped.
+    stop: CancellationToken,
     _stop: DropGuard,
+    tasks: TaskTracker,
 }
 
 /// What the tasks share with the handle; they must not keep the handle alive.
@@ -50,26 +54,43 @@ struct Parts {
     views: Views,
     everything: Arc<View>,
     fifo: Arc<DeltaFifo>,
-    /// A resync period was added or changed.
-    resync_changed: Notify,
+    /// Whether the first list is in the cache.
+    synced: watch::Sender<bool>,
 }
 
 impl SharedInformer {
-    /// Starts the informer's tasks on `runtime`.
+    /// Starts the informer's tasks on `runtime`, with client-go's defaults.
     pub fn start(selector: Selector, source: Arc<dyn ListerWatcher>, runtime: &Handle) -> Self {
+        Self::start_with(selector, source, runtime, ReflectorOptions::default())
+    }
+
+    /// As [`SharedInformer::start`], with options for the reflector; it is named by the selector.
+    pub fn start_with(
+        selector: Selector,
+        source: Arc<dyn ListerWatcher>,
+        runtime: &Handle,
+        options: ReflectorOptions,
+    ) -> Self {
         let shared = Arc::new(Parts::new());
-        let fifo = shared.fifo.clone();
-        let stop = CancellationToken::new();
-        let options = ReflectorOptions { name: selector.to_string(), ..ReflectorOptions::default() };
-        let reflector = Reflector::new(source, fifo, options);
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let options = ReflectorOptions { name: selector.to_string(), ..options };
+        let reflector = Reflector::new(source, shared.fifo.clone(), options);
         let (status, metrics) = (reflector.status(), reflector.metrics());
+        let controller = Controller::new(shared.fifo.clone(), shared.clone());
+        let rescheduled = controller.rescheduler();
         // The reflector names the informer in each of its lines itself.
         let span = tracing::info_span!("reflector");
         let cancel = stop.clone();
-        runtime.spawn(async move { reflector.run(cancel).await }.instrument(span));
+        tasks.spawn_on(async move { reflector.run(cancel).await }.instrument(span), runtime);
         let span = tracing::info_span!("informer", informer = %selector);
-        runtime.spawn(run(shared.clone(), status.clone(), stop.clone()).instrument(span));
-        Self { selector, shared, status, metrics, runtime: runtime.clone(), _stop: stop.drop_guard() }
+        tasks.spawn_on(
+            task::run(controller, shared.clone(), status.clone(), stop.clone()).instrument(span),
+            runtime,
+        );
+        tasks.close();
+        let _stop = stop.clone().drop_guard();
+        let runtime = runtime.clone();
+        Self { selector, shared, status, metrics, runtime, rescheduled, stop, _stop, tasks }
     }
 
     /// What this informer lists and watches.
@@ -92,6 +113,35 @@ impl SharedInformer {
         self.has_synced() && self.status.borrow().problem.is_none()
     }
 
+    /// Waits until the first list is in the cache: false if the informer is stopped before (R-SI-6).
+    pub async fn synced(&self) -> bool {
+        let mut synced = self.shared.synced.subscribe();
+        tokio::select! {
+            biased;
+            // The sender is ours, so it cannot be gone.
+            known = synced.wait_for(|synced| *synced) => known.is_ok(),
+            () = self.stop.cancelled() => false,
+        }
+    }
+
+    /// Stops list, watch and delivery of events, without waiting; what waits in the queue is dropped (R-CT-2). The
+    /// cache stays as it is. If the first list was not in it, this informer holds no listener back any more.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// As [`SharedInformer::stop`], and waits until both tasks have ended (R-SI-3). Listeners go on with what they
+    /// have queued. Any number may wait, at any time.
+    pub async fn shutdown(&self) {
+        self.stop();
+        self.tasks.wait().await;
+    }
+
+    /// Whether both tasks have ended.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled() && self.tasks.is_empty()
+    }
+
     /// Where the reflector stands, and its trouble, if any.
     pub fn status(&self) -> watch::Receiver<ReflectorStatus> {
         self.status.clone()
@@ -110,20 +160,33 @@ impl SharedInformer {
     /// An informer without tasks, for tests that process deltas by hand.
     #[cfg(test)]
     pub(crate) fn idle(selector: Selector) -> Self {
-        let shared = Arc::new(Parts::new());
         let (_, status) = watch::channel(ReflectorStatus::default());
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        tasks.close();
         Self {
             selector,
-            shared,
+            shared: Arc::new(Parts::new()),
             status,
             metrics: Arc::default(),
             runtime: Handle::current(),
-            _stop: CancellationToken::new().drop_guard(),
+            rescheduled: Arc::default(),
+            _stop: stop.clone().drop_guard(),
+            stop,
+            tasks,
         }
     }
 
     pub(crate) fn core(&self) -> &Core {
         &self.shared.core
+    }
+
+    /// Does what the informer's task does with a popped delta, or with the end of the first list.
+    #[cfg(test)]
+    pub(crate) fn process(&self, delta: Option<&crate::delta_fifo::Delta>) {
+        match delta {
+            Some(delta) => self.shared.core.apply(delta),
+            None => task::tell_synced(&self.shared),
+        }
     }
 
     fn weak_core(&self) -> Weak<Core> {
@@ -132,7 +195,7 @@ impl SharedInformer {
 
     /// A registration's resync period may have changed.
     pub(crate) fn wake_resync(&self) {
-        self.shared.resync_changed.notify_one();
+        self.rescheduled.notify_one();
     }
 }
 
@@ -141,60 +204,9 @@ impl Parts {
         let core = Arc::new(Core::new());
         let fifo = Arc::new(DeltaFifo::new(DEFAULT_CAPACITY, core.indexer.clone()));
         let (views, everything) = (Views::default(), Arc::new(View::of_everything()));
-        Self { core, views, everything, fifo, resync_changed: Notify::new() }
+        Self { core, views, everything, fifo, synced: watch::Sender::new(false) }
     }
 }
 
-/// The informer task.
-async fn run(parts: Arc<Parts>, status: watch::Receiver<ReflectorStatus>, stop: CancellationToken) {
-    let pop = async {
-        while parts.fifo.pop(|popped| parts.core.process(popped)).await.is_some() {
-            // A long list must not keep its thread from the other tasks.
-            tokio::task::consume_budget().await;
-        }
-    };
-    let mut news = status.clone();
-    let excuse = async {
-        loop {
-            let excused = excuses(&news.borrow_and_update());
-            parts.core.with(|processor, _| processor.set_excused(excused));
-            if news.changed().await.is_err() {
-                return;
-            }
-        }
-    };
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = pop => {}
-        () = async { tokio::join!(excuse, resync(&parts), patience(&parts, status.clone())); } => {}
-    }
-    parts.fifo.close();
-}
-
-/// Whether the informer's trouble must not hold other subscriptions of a plugin back (delivery contract 3).
-fn excuses(status: &ReflectorStatus) -> bool {
-    status.problem.as_ref().is_some_and(|problem| !problem.kind.holds_others_back())
-}
-
-/// Says once that a first list takes long, if there is no trouble to report that would explain it.
-async fn patience(parts: &Parts, status: watch::Receiver<ReflectorStatus>) {
-    tokio::time::sleep(PATIENCE).await;
-    let waiting = !parts.core.with(|processor, _| processor.synced());
-    if waiting && status.borrow().problem.is_none() {
-        tracing::info!("still waiting for the API server to answer the first list");
-    }
-}
-
-/// Queues a round of `Sync` deltas whenever a registration's period is over (R-RS-2, R-RP-5). Never ends.
-async fn resync(parts: &Parts) {
-    loop {
-        let changed = parts.resync_changed.notified();
-        match parts.core.with(|processor, _| processor.next_resync()) {
-            None => changed.await,
-            Some(next) => tokio::select! { () = changed => {}, () = tokio::time::sleep_until(next) => {} },
-        }
-        if parts.core.with(|processor, _| processor.mark_due(Instant::now())) {
-            parts.fifo.resync();
-        }
-    }
-}
+#[cfg(test)]
+pub(crate) mod tests;

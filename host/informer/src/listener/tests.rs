@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::cache::CacheProblem;
-use crate::delta_fifo::{Delta, DeltaKind, Popped};
+use crate::delta_fifo::{Delta, DeltaKind};
 use crate::handler::{Delivery, Event, HandleFuture, Outcome};
 use crate::object::{Object, ObjectKey};
 use crate::queue::Merge;
@@ -81,12 +81,7 @@ fn listener() -> Listener {
 }
 
 fn process(informer: &SharedInformer, kind: DeltaKind, object: &Arc<Object>, unknown: bool) {
-    let delta = Delta { kind, object: object.clone(), final_state_unknown: unknown };
-    informer.core().process(Popped::Deltas {
-        key: object.key().clone(),
-        deltas: vec![delta],
-        initial: false,
-    });
+    informer.process(Some(&Delta { kind, object: object.clone(), final_state_unknown: unknown }));
 }
 
 fn put(informer: &SharedInformer, key: &str, uid: &str, version: u32) {
@@ -98,7 +93,7 @@ fn remove(informer: &SharedInformer, key: &str, uid: &str, version: u32) {
 }
 
 fn synced(informer: &SharedInformer) {
-    informer.core().process(Popped::Synced);
+    informer.process(None);
 }
 
 /// Lets everything that can happen happen. Time is paused, so this waits for nothing but the tasks, and moves

@@ -18,9 +18,9 @@ async fn a_resync_goes_to_those_that_asked_and_are_due() {
     tokio::spawn(async move { running.run(vec![handler], joined).await });
     settle(&asks).await;
     let due = |after| Instant::now() + Duration::from_secs(after);
-    assert!(!pods.core().with(|processor, _| processor.mark_due(due(30))));
+    assert!(!pods.core().with(|processor, _| processor.mark_due(due(30), true)));
     process(&pods, DeltaKind::Sync, &object("n/a", "u", "1"), false);
-    assert!(pods.core().with(|processor, _| processor.mark_due(due(61))));
+    assert!(pods.core().with(|processor, _| processor.mark_due(due(61), true)));
     process(&pods, DeltaKind::Sync, &object("n/a", "u", "1"), false);
     settle(&asks).await;
     settle(&other).await;

@@ -94,7 +94,7 @@ async fn an_update_that_changes_nothing_named_is_dropped_but_not_a_resync() {
     set(&pods, "n/a", 3, r#""x":2,"y":1"#);
     settle(&listener).await;
     tokio::time::sleep(Duration::from_secs(61)).await;
-    pods.core().with(|processor, _| processor.mark_due(Instant::now()));
+    pods.core().with(|processor, _| processor.mark_due(Instant::now(), true));
     process(&pods, DeltaKind::Sync, &object_with("n/a", "u", "3", r#""x":2,"y":1"#), false);
     settle(&listener).await;
     assert_eq!(lines(&told), ["add n/a 1 initial", "update n/a 2->3", "update n/a 3->3 resync"]);

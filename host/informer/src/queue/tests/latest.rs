@@ -23,6 +23,9 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
+/// A key and the version of its state.
+type State = (u8, u32);
+
 /// The queue and the FIFO, fed alike.
 struct Both {
     queue: Queue,
@@ -56,7 +59,7 @@ impl Both {
     }
 
     /// The next state from each; deletes, which the FIFO does not have, are checked on the way.
-    fn take(&mut self) -> (Option<(u8, u32)>, Option<(u8, u32)>) {
+    fn take(&mut self) -> (Option<State>, Option<State>) {
         let mut state = None;
         while state.is_none()
             && let Some(taken) = self.queue.take(Instant::now())
