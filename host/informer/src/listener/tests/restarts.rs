@@ -68,7 +68,8 @@ async fn several_poison_objects_end_in_the_dead_letters_and_not_in_a_circle() {
         _ => Outcome::Ok,
     });
     start(&listener, vec![handler], &pods);
-    assert!(listener.synced().await);
+    let all = tokio::time::timeout(Duration::from_secs(3600), listener.synced());
+    assert_eq!(all.await, Ok(true), "it comes to an end");
     settle(&listener).await;
     let mut dead = letters.lock().expect("letters").clone();
     dead.sort();
