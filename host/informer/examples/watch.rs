@@ -48,9 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let client = Client::from_options(ClientOptions::default()).await?;
     let factory = Factory::new(client, Ingest::default(), Handle::current());
-    let subscriptions = factory
-        .subscribe(&spec)
-        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    let subscriptions = factory.subscribe(&spec)?;
     let listener = Listener::new(ListenerConfig::default(), Arc::new(|_, _| {}));
     let stop = listener.clone();
     tokio::spawn(async move {

@@ -2,9 +2,21 @@
 //!
 //! Used by Hark's host, and by itself by any program that wants what client-go promises its handlers: every change
 //! of every object, in order per object, with a cache that is at least as new as the event. It knows nothing of
-//! WebAssembly. The modules in the order of an event's way: [`client`], [`frame`], [`list_watch`], [`reflector`],
-//! [`delta_fifo`], [`controller`], [`indexer`], [`shared_informer`], [`listener`], [`handler`]; [`factory`] puts them
-//! together.
+//! WebAssembly. The modules in the order of an event's way:
+//!
+//! | module | client-go's | |
+//! | --- | --- | --- |
+//! | [`client`], [`frame`], [`list_watch`] | rest, ListerWatcher | requests, and objects as their bytes arrive |
+//! | [`reflector`], [`backoff`], [`status`] | Reflector | list, watch, and what to do when they fail |
+//! | [`delta_fifo`], [`fifo`] | DeltaFIFO, FIFO | what happened to each key, until it is processed |
+//! | [`controller`] | Controller, Informer | the process loop; an informer for one handler |
+//! | [`indexer`] | Indexer | the cache |
+//! | [`shared_informer`] | SharedIndexInformer, sharedProcessor | one informer for many, each told of every change |
+//! | [`view`], [`filter`] | FilteringResourceEventHandler | who is told of what, and shown what of it |
+//! | [`listener`], [`queue`], [`handler`] | processorListener | one handler's queue, retries, replays |
+//! | [`factory`] | SharedInformerFactory | puts them together |
+//!
+//! Where it differs from client-go, the file of the module says so, with the rule it departs from.
 //!
 //! ```no_run
 //! use std::sync::Arc;
