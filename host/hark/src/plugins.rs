@@ -159,7 +159,7 @@ impl Manager {
         }
         self.publish(true);
         let running = self.slots.into_values().filter_map(|slot| slot.running).collect();
-        let stopped = running::stop_all(running, &self.output);
+        let stopped = running::stop_all(running, &self.factory, &self.output);
         tokio::select! { () = stopped => {}, () = self.options.heart.go_on() => {} }
     }
 

@@ -208,12 +208,14 @@ impl Running {
     }
 }
 
-/// Lets every plugin finish what is queued, within [`DRAIN_BUDGET`].
-pub(crate) async fn stop_all(plugins: Vec<Running>, output: &Output) {
+/// Stops the watches, and lets every plugin finish what is queued, within [`DRAIN_BUDGET`].
+pub(crate) async fn stop_all(plugins: Vec<Running>, factory: &Factory, output: &Output) {
+    let deadline = Instant::now() + DRAIN_BUDGET;
+    // First, so that nothing new comes in. Its tasks end by themselves should this take too long.
+    let _ = tokio::time::timeout_at(deadline, factory.shutdown()).await;
     for plugin in &plugins {
         plugin.drain();
     }
-    let deadline = Instant::now() + DRAIN_BUDGET;
     for plugin in plugins {
         let name = plugin.name.clone();
         match tokio::time::timeout_at(deadline, plugin.ended()).await {
