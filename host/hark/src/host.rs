@@ -127,7 +127,7 @@ async fn open_admin(
     match Admin::bind(address).await {
         Ok(admin) => {
             output.say(&format!("admin port ready at http://{}", admin.address()));
-            if !address.ip().is_loopback() {
+            if !address.ip().to_canonical().is_loopback() {
                 tracing::warn!(
                     "the admin port can be reached from other machines, and has no access control"
                 );
