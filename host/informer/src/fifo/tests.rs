@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use proptest::prelude::*;
 
 use super::*;
@@ -84,7 +85,7 @@ fn what_failed_goes_to_the_tail_unless_something_newer_waits() {
 #[test]
 fn it_is_synced_once_the_first_list_is_processed() {
     type Script = fn(&Queue);
-    let cases: [(Script, bool); 9] = [
+    let cases: [(Script, bool); 10] = [
         (|_| {}, false),
         (|fifo| fifo.add("a", 1), true),
         (|fifo| fifo.replace([]), true),
@@ -126,6 +127,13 @@ fn it_is_synced_once_the_first_list_is_processed() {
                 pop(fifo);
             },
             true,
+        ),
+        (
+            |fifo| {
+                fifo.replace([("a", 1), ("b", 2)]);
+                fifo.replace([("b", 3), ("c", 4)]);
+            },
+            false,
         ),
     ];
     for (at, (script, synced)) in cases.into_iter().enumerate() {
@@ -185,6 +193,33 @@ fn a_closed_queue_is_drained_and_takes_nothing_back() {
     fifo.close();
     assert_eq!(pop_and_requeue(&fifo), Poll::Ready(Some(1)));
     assert_eq!(pop_and_requeue(&fifo), Poll::Ready(None));
+}
+
+#[test]
+fn one_word_reaches_every_popper_whom_it_concerns() {
+    let fifo = Queue::new();
+    let mut poppers = [0; 3].map(|_| Box::pin(fifo.pop(|key, _| Processed::Done(key))));
+    assert!(poppers.iter_mut().all(|popper| popper.as_mut().now_or_never().is_none()));
+    fifo.replace([("a", 1), ("b", 2), ("c", 3)]);
+    let popped = poppers.map(|popper| popper.now_or_never().flatten());
+    assert_eq!(popped, [Some("a"), Some("b"), Some("c")]);
+}
+
+#[test]
+fn places_of_removed_keys_go_also_when_only_pops_follow() {
+    let mut latest = Latest::new();
+    for key in 0..100 {
+        latest.insert(key, ());
+    }
+    for key in 100..232 {
+        latest.insert(key, ());
+        latest.remove(&key);
+    }
+    assert_eq!((latest.len(), latest.places()), (100, 232), "borne so far");
+    while latest.len() > 1 {
+        latest.pop();
+    }
+    assert!(latest.places() <= 34, "{}", latest.places());
 }
 
 #[derive(Debug, Clone)]

@@ -130,7 +130,7 @@ async fn after_its_attempts_an_event_is_given_up_and_made_good_by_the_next_one()
 async fn a_handler_hears_from_what_it_knows_not_from_what_it_missed() {
     type Answer = fn(&str, usize) -> Result<(), ProcessError>;
     type Case = (&'static str, Answer, &'static [&'static str]);
-    let cases: [Case; 6] = [
+    let cases: [Case; 7] = [
         (
             "an update that panics is skipped over",
             |line, _| if line == "update a@1->2" { panics() } else { Ok(()) },
@@ -152,6 +152,18 @@ async fn a_handler_hears_from_what_it_knows_not_from_what_it_missed() {
                 "update a@1->2",
                 "update a@2->3",
                 "update a@2->3",
+                "delete a@4 deleted",
+            ],
+        ),
+        (
+            "also after one that was given up",
+            |line, _| if line.starts_with("update") { retry() } else { Ok(()) },
+            &[
+                "add a@1",
+                "update a@1->2",
+                "update a@1->2",
+                "update a@1->3",
+                "update a@1->3",
                 "delete a@4 deleted",
             ],
         ),

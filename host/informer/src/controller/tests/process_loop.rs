@@ -176,6 +176,40 @@ async fn a_stop_leaves_what_waits_and_lets_a_held_back_producer_go() {
     assert_eq!(fifo.depth(), 1, "what came after the end was not taken in");
 }
 
+/// Cancels its own loop at the first delta.
+struct Stopping {
+    cancel: CancellationToken,
+    lines: Lines,
+}
+
+impl Process for Stopping {
+    fn process(&self, delta: &Delta, _: bool) -> Result<(), ProcessError> {
+        write(&self.lines, delta.object.key().to_string());
+        self.cancel.cancel();
+        Ok(())
+    }
+
+    fn synced(&self) {}
+
+    fn next_resync(&self) -> Option<Instant> {
+        None
+    }
+
+    fn should_resync(&self, _: Instant) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn a_stop_is_heard_before_the_next_pop_however_much_waits() {
+    let fifo = Arc::new(DeltaFifo::new(DEFAULT_CAPACITY, Arc::new(Indexer::new())));
+    fifo.replace(["a", "b", "c"].map(|name| object(name, "u", "1")).into(), "1");
+    let (cancel, lines) = (CancellationToken::new(), Lines::default());
+    let process = Stopping { cancel: cancel.clone(), lines: lines.clone() };
+    Controller::new(fifo, Arc::new(process)).run(cancel).await;
+    assert_eq!(read(&lines), ["a"], "R-CT-2");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_loop_that_is_dropped_closes_the_queue() {
     let rig = rig([]);

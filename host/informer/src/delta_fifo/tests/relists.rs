@@ -90,5 +90,11 @@ fn a_closed_queue_takes_nothing_in_and_gives_what_it_has() {
     run(&fifo, "add b@1; delete a@1; replace c@1; resync");
     let delta = Delta { kind: DeltaKind::Updated, object: at("d@1"), final_state_unknown: false };
     assert!(!fifo.add_if_not_present(vec![delta]));
-    assert_eq!(drain(&fifo), ["a: Added@1"], "R-DF-7; R-DF-8 (D)");
+    let put_back = &mut |popped| match popped {
+        Popped::Deltas { deltas, .. } => Processed::Requeue(deltas.len(), deltas),
+        Popped::Synced => Processed::Done(0),
+    };
+    let popped = [(); 3].map(|()| fifo.try_pop(put_back));
+    let want = [Some(0), Some(1), None].map(Poll::Ready);
+    assert_eq!(popped, want, "R-DF-7; R-DF-8 (D): nothing is put back either, so that draining it ends");
 }

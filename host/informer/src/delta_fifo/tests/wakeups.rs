@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 
+use futures::FutureExt as _;
+
 use super::*;
 
 struct Flag(AtomicBool);
@@ -206,4 +208,23 @@ fn a_list_a_held_back_producer_and_a_close_at_any_time_always_finish() {
     });
     let outcomes = outcomes.into_inner();
     assert!(outcomes.contains(&0) && outcomes.len() > 3, "closed early, late and in between: {outcomes:?}");
+}
+
+#[test]
+fn one_word_reaches_everybody_whom_it_concerns() {
+    let fifo = small(9);
+    run(&fifo, "add first@1");
+    assert_eq!((pop(&fifo), drain(&fifo).len()), (Some(Popped::Synced), 1));
+    let mut poppers = [0; 3].map(|_| Box::pin(fifo.pop(|popped| popped)));
+    assert!(poppers.iter_mut().all(|popper| popper.as_mut().now_or_never().is_none()));
+    fifo.replace(objects("a@1 b@1 c@1"), "1");
+    assert!(poppers.into_iter().all(|popper| popper.now_or_never().is_some()), "told once, of three keys");
+
+    let fifo = small(2);
+    run(&fifo, "add a@1; update a@2");
+    assert_eq!(pop(&fifo), Some(Popped::Synced));
+    let mut producers = ["b@1", "c@1"].map(|text| Box::pin(fifo.add(at(text))));
+    assert!(producers.iter_mut().all(|producer| producer.as_mut().now_or_never().is_none()));
+    assert!(pop(&fifo).is_some());
+    assert!(producers.into_iter().all(|producer| producer.now_or_never().is_some()), "one pop, room for two");
 }
