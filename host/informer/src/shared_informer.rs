@@ -83,10 +83,8 @@ impl SharedInformer {
         let cancel = stop.clone();
         tasks.spawn_on(async move { reflector.run(cancel).await }.instrument(span), runtime);
         let span = tracing::info_span!("informer", informer = %selector);
-        tasks.spawn_on(
-            task::run(controller, shared.clone(), status.clone(), stop.clone()).instrument(span),
-            runtime,
-        );
+        let run = task::run(controller, shared.clone(), status.clone(), metrics.clone(), stop.clone());
+        tasks.spawn_on(run.instrument(span), runtime);
         tasks.close();
         let _stop = stop.clone().drop_guard();
         let runtime = runtime.clone();

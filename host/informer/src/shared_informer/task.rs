@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::Parts;
 use crate::controller::{Controller, Process, ProcessError};
 use crate::delta_fifo::Delta;
-use crate::reflector::ReflectorStatus;
+use crate::reflector::{ReflectorMetrics, ReflectorStatus};
 
-/// How long a first list may take before the operator is told that it is waited for.
+/// How often the operator is told that a first list is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Process for Parts {
@@ -51,12 +51,13 @@ pub(super) async fn run(
     controller: Controller<Parts>,
     parts: Arc<Parts>,
     status: watch::Receiver<ReflectorStatus>,
+    metrics: Arc<ReflectorMetrics>,
     stop: CancellationToken,
 ) {
     let release = ReleaseOnDrop(&parts);
     tokio::select! {
         () = controller.run(stop) => {}
-        () = async { tokio::join!(excuse(&parts, status.clone()), patience(&parts, status.clone())); } => {}
+        () = async { tokio::join!(excuse(&parts, status.clone()), patience(&parts, status.clone(), &metrics)); } => {}
     }
     drop(release);
 }
@@ -86,11 +87,23 @@ fn excuses(status: &ReflectorStatus) -> bool {
     status.problem.as_ref().is_some_and(|problem| !problem.kind.holds_others_back())
 }
 
-/// Says once that a first list takes long, if there is no trouble to report that would explain it.
-async fn patience(parts: &Parts, status: watch::Receiver<ReflectorStatus>) {
-    tokio::time::sleep(PATIENCE).await;
-    let waiting = !*parts.synced.borrow();
-    if waiting && status.borrow().problem.is_none() {
-        tracing::info!("still waiting for the API server to answer the first list");
+/// Says every now and then how far a first list is that takes long, if there is no trouble to report that would
+/// explain it. That the server has not answered at all is said once.
+async fn patience(parts: &Parts, status: watch::Receiver<ReflectorStatus>, metrics: &ReflectorMetrics) {
+    let mut said = false;
+    loop {
+        tokio::time::sleep(PATIENCE).await;
+        if *parts.synced.borrow() {
+            return;
+        }
+        if status.borrow().problem.is_some() {
+            continue;
+        }
+        match metrics.listing() {
+            0 if !said => tracing::info!("still waiting for the API server to answer the first list"),
+            0 => {}
+            objects => tracing::info!("the first list: {objects} objects so far"),
+        }
+        said = true;
     }
 }
