@@ -21,6 +21,7 @@
 //! | `sink` | what informers tell |
 //! | `cursor` | initial adds from the cache |
 //! | `outcome` | what becomes of an attempt |
+//! | `redeliver` | telling again what was given up |
 //! | `sync` | when all initial adds have been handled |
 //! | `metrics` | numbers |
 //! | `joined` | which informers serve it |
@@ -33,6 +34,7 @@ mod lanes;
 mod metrics;
 mod outcome;
 mod reader;
+mod redeliver;
 mod registrations;
 mod sink;
 mod state;
@@ -49,6 +51,7 @@ pub use self::config::{
 pub use self::joined::Joined;
 use self::lanes::Lanes;
 pub use self::metrics::{Histogram, ListenerStats, Outcomes};
+pub use self::redeliver::{Lost, LostEvent, Obsolete, Redelivered};
 use self::state::{Life, Shared, Step, Swap};
 use crate::cache::CacheReader;
 use crate::handler::{Call, EventHandler};

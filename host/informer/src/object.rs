@@ -5,6 +5,7 @@
 //! alive (rule R-LIST-9).
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -146,6 +147,30 @@ impl Object {
             uid: meta.uid.unwrap_or_default().into(),
             resource_version: meta.resource_version.unwrap_or_default().into(),
             json: rewrite(text, cut, missing),
+        }))
+    }
+
+    /// A state that was kept elsewhere, such as the last one of an object that is gone. The text may be any part of
+    /// the object's, and need not name it.
+    ///
+    /// # Errors
+    /// [`ObjectError`] if the text is not a JSON object, or there is no name.
+    pub fn restore(
+        key: ObjectKey,
+        uid: &str,
+        resource_version: &str,
+        json: &str,
+    ) -> Result<Arc<Self>, ObjectError> {
+        let json = json.trim();
+        serde_json::from_str::<HashMap<Cow<'_, str>, &RawValue>>(json)?;
+        if key.name().is_empty() {
+            return Err(ObjectError::NoName);
+        }
+        Ok(Arc::new(Self {
+            key,
+            uid: uid.into(),
+            resource_version: resource_version.into(),
+            json: json.into(),
         }))
     }
 
@@ -303,6 +328,19 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_state_kept_elsewhere_needs_a_name_and_a_json_object() {
+        let key = || ObjectKey::new("n", "a");
+        let text = r#" {"data":{"\u00fc":1}} "#;
+        let object = Object::restore(key(), "u", "7", text).expect("an object");
+        assert_eq!((object.uid(), object.resource_version(), object.json()), ("u", "7", text.trim()));
+        for bad in ["", "[]", "7", "{", "{}{}", "{\"a\":nil}"] {
+            assert!(matches!(Object::restore(key(), "u", "7", bad), Err(ObjectError::Decode(_))), "{bad}");
+        }
+        let nameless = Object::restore(ObjectKey::new("n", ""), "u", "7", "{}");
+        assert!(matches!(nameless, Err(ObjectError::NoName)));
     }
 
     #[test]

@@ -115,6 +115,25 @@ impl Queue {
         self.keys.contains_key(id)
     }
 
+    /// The number that the next event gets.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.next
+    }
+
+    /// The last event of this key that waits, with its number: not one that is being handled.
+    pub(crate) fn last_waiting(&self, id: &EntryKey) -> Option<(u64, &Event)> {
+        let key = self.keys.get(id)?;
+        let free = key.entries.len() > usize::from(key.state == KeyState::InFlight);
+        key.entries.back().filter(|_| free).map(|last| (last.sequence, &last.event))
+    }
+
+    /// The number of this key's delete of the object with this uid, if it waits or is being handled.
+    pub(crate) fn delete_of(&self, id: &EntryKey, uid: &str) -> Option<u64> {
+        let is_it = |event: &Event| matches!(event, Event::Delete { object, .. } if object.uid() == uid);
+        let entries = self.keys.get(id)?.entries.iter();
+        entries.rev().find(|entry| is_it(&entry.event)).map(|entry| entry.sequence)
+    }
+
     /// Whether the queue is at its bound.
     pub(crate) fn full(&self) -> bool {
         self.entries >= self.bound
@@ -151,6 +170,13 @@ impl Queue {
         let entry = self.entry(Event::Add { object, initial: true }, arrived);
         *self.initial.entry(id.registration).or_default() += 1;
         self.push_entry(id, Entry { shown, initial: true, ..entry }, None);
+    }
+
+    /// Takes an event in again that was given up, or another one of its object: a handler may know of that, so its
+    /// delete must not vanish.
+    pub(crate) fn push_again(&mut self, id: EntryKey, event: Event, arrived: Arrival, view: &View) -> Pushed {
+        let entry = self.entry(event, arrived);
+        self.push_entry(id, Entry { shown: true, ..entry }, Some(view))
     }
 
     fn entry(&mut self, event: Event, arrived: Arrival) -> Entry {

@@ -83,6 +83,11 @@ impl Replay {
         self.after = Some(key);
     }
 
+    /// Whether the cursor is yet to come by `key`.
+    pub(crate) fn will_read(&self, key: &ObjectKey) -> bool {
+        self.after.as_ref().is_none_or(|after| key > after) && !self.touched.contains(key)
+    }
+
     /// Whether an event of `key` is the handler's by itself, and not the cursor's to find.
     pub(crate) fn takes(&mut self, event: &Event) -> bool {
         let key = event.key();

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::config::OnRestart;
 use super::lanes::Done;
+use super::registrations::Missed;
 use super::state::{Shared, State};
 use crate::handler::{Event, Outcome};
 
@@ -28,7 +29,10 @@ impl Shared {
             Verdict::Done | Verdict::GiveUp => state.queue.finish(id),
         }
         let gave_up = matches!(verdict, Verdict::GiveUp);
-        state.consider_restart(done, gave_up);
+        if gave_up {
+            state.note_given_up(done);
+        }
+        state.consider_restart(done);
         state.metrics.delivered(done);
         state.metrics.dead += u64::from(gave_up);
         let removed = !state.registrations.contains_key(&id.registration);
@@ -44,22 +48,28 @@ impl Shared {
 }
 
 impl State {
+    /// Keeps in mind what the handler missed. What waits behind is a newer state, which tells it.
+    fn note_given_up(&mut self, done: &Done) {
+        let id = &done.taken.id;
+        let missed = match &done.taken.event {
+            Event::Add { .. } => Missed::Object,
+            Event::Update { .. } => Missed::Change,
+            Event::Delete { .. } => return,
+        };
+        if !self.queue.contains(id)
+            && let Some(registered) = self.registrations.get_mut(&id.registration)
+        {
+            registered.given_up.insert(id.object.clone(), missed);
+        }
+    }
+
     /// Has everything replayed if the handler broke and wants that.
-    fn consider_restart(&mut self, done: &Done, gave_up: bool) {
+    fn consider_restart(&mut self, done: &Done) {
         let broke = matches!(done.outcome, Outcome::Trap(_) | Outcome::Timeout(_));
         if !broke || self.config.on_restart == OnRestart::Continue {
             return;
         }
-        let id = &done.taken.id;
         self.restart = true;
-        // What waits behind it is a newer state, which the replay is to find.
-        if gave_up
-            && !self.queue.contains(id)
-            && !matches!(done.taken.event, Event::Delete { .. })
-            && let Some(registered) = self.registrations.get_mut(&id.registration)
-        {
-            registered.given_up.insert(id.object.clone());
-        }
     }
 
     /// A trap or time-out is repeated until the object's event has broken the handler `max_attempts` times; a

@@ -4,7 +4,7 @@
 //! number is never used again, so an event, a delivery or a waiter of one that is gone cannot be taken for
 //! another's.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::config::{OnSwap, Removed, Subscription, SwapReport};
@@ -27,9 +27,18 @@ pub(super) struct Registered {
     pub(super) excused: bool,
     /// Every initial add has been handled.
     pub(super) synced: bool,
-    /// Objects whose event was given up, and which have not changed since: a restart must not offer them again.
-    /// Kept only where a restart replays.
-    pub(super) given_up: HashSet<ObjectKey>,
+    /// Objects whose event was given up, and of which nothing came since, with what the handler missed: a restart
+    /// must not offer them again, and a redelivery goes by it.
+    pub(super) given_up: HashMap<ObjectKey, Missed>,
+}
+
+/// What a handler did not get to know, because it was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missed {
+    /// That the object is there.
+    Object,
+    /// A change of an object that it had been told of.
+    Change,
 }
 
 /// A registration as others see it.
@@ -118,7 +127,7 @@ impl Shared {
                 phase: Phase::Waiting,
                 excused: false,
                 synced: false,
-                given_up: HashSet::new(),
+                given_up: HashMap::new(),
             };
             state.registrations.insert(id, registered);
             id
@@ -180,7 +189,7 @@ impl State {
         }
         let Cleared { unseen, failing: mut queued, .. } = self.queue.clear(id, keep);
         if keep == Keep::DeletesAndFailing {
-            queued.extend(registered.given_up.iter().cloned());
+            queued.extend(registered.given_up.keys().cloned());
         } else {
             registered.given_up.clear();
         }

@@ -4,6 +4,8 @@ mod delivery;
 mod joined;
 mod lanes;
 mod model;
+mod redelivery;
+mod redelivery_model;
 mod removal;
 mod restarts;
 mod resyncs;
