@@ -13,6 +13,7 @@ mod http;
 mod metrics;
 mod pulse;
 mod readiness;
+mod replay;
 mod snapshot;
 
 use std::collections::VecDeque;
@@ -31,6 +32,7 @@ use tracing::Instrument;
 
 pub(crate) use self::address::AdminAddress;
 pub(crate) use self::pulse::{Heart, pulse};
+pub(crate) use self::replay::GUARD;
 pub(crate) use self::snapshot::Sources;
 
 /// Connections at a time. Prometheus and a kubelet need three.

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::admin::AdminAddress;
 
@@ -44,15 +44,16 @@ pub(crate) enum Command {
                             Example: hark dev --plugins target/plugins"
     )]
     Dev(DevArgs),
-}
-
-impl Command {
-    pub(crate) fn common(&self) -> &CommonArgs {
-        match self {
-            Self::Run(args) => &args.common,
-            Self::Dev(args) => &args.common,
-        }
-    }
+    /// Look at events that were given up, and have them delivered again
+    #[command(
+        after_help = "An event whose handling traps or times out again and again (limits.max_attempts) is given up, \
+                            and kept as a dead letter: one line of JSON in the state folder (host.state_dir of the \
+                            configuration, else $XDG_STATE_HOME/hark, else ~/.local/state/hark), a file for each \
+                            cluster that only its owner can read. A delete is kept with its object, as the plugin \
+                            was shown it; Secrets never are.\n\n\
+                            After the plugin is mended: hark dead-letters replay --all"
+    )]
+    DeadLetters(DeadLettersArgs),
 }
 
 /// What every command that runs plugins takes.
@@ -104,4 +105,83 @@ pub(crate) struct DevArgs {
     /// Where to write the kubeconfig for the embedded API server; by default a temporary file
     #[arg(long, value_name = "FILE")]
     pub(crate) write_kubeconfig: Option<PathBuf>,
+}
+
+/// `hark dead-letters`.
+#[derive(Debug, Args)]
+pub(crate) struct DeadLettersArgs {
+    /// Configuration file, for its `host.state_dir`; by default ./hark.toml if there is one
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub(crate) command: DeadLettersCommand,
+}
+
+/// What to do with dead letters.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadLettersCommand {
+    /// List them, the oldest first
+    List {
+        /// Those of one plugin
+        #[arg(long, value_name = "NAME")]
+        plugin: Option<String>,
+
+        /// As a table for people, or as a JSON array
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Format,
+    },
+    /// Show one as JSON
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+    /// Have the running host deliver them again
+    #[command(
+        after_help = "The plugin is told the object's present state: as an add if it was never told of it, else as \
+                            an update that is marked as a resync. A delete is delivered as it was kept. A letter \
+                            goes away once the plugin has handled it, or at once if there is nothing left to tell; \
+                            if it fails again, it becomes a letter again.\n\n\
+                            Example: hark dead-letters replay --plugin pod-audit"
+    )]
+    Replay {
+        #[command(flatten)]
+        selection: Selection,
+
+        /// The running host's admin port; by default the one that it has noted in the state folder
+        #[arg(long, value_name = "ADDR")]
+        admin: Option<SocketAddr>,
+    },
+    /// Throw them away
+    Drop {
+        #[command(flatten)]
+        selection: Selection,
+    },
+}
+
+/// Which dead letters.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Selection {
+    /// Ids, or the beginnings of them
+    #[arg(value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+
+    /// All of one plugin
+    #[arg(long, value_name = "NAME")]
+    pub(crate) plugin: Option<String>,
+
+    /// All of them
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// How a list is written.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
 }

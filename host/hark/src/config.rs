@@ -38,6 +38,8 @@ pub(crate) struct HostConfig {
     pub(crate) plugins: Option<PathBuf>,
     /// `admin`: where the admin port is, or `off`.
     pub(crate) admin: Option<AdminAddress>,
+    /// `state_dir`: where dead letters are kept, relative to the file's own folder.
+    pub(crate) state_dir: Option<PathBuf>,
     /// `log`: a filter as `RUST_LOG` takes it.
     pub(crate) log: Option<String>,
     /// `strip_managed_fields`.
@@ -196,6 +198,7 @@ fn read_host(reader: &mut Reader<'_>) -> HostConfig {
     HostConfig {
         plugins: reader.string("plugins").map(PathBuf::from),
         admin: reader.parsed("admin"),
+        state_dir: reader.string("state_dir").map(PathBuf::from),
         log: reader.string("log"),
         strip_managed_fields: reader.boolean("strip_managed_fields"),
     }

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::admin::{self, Admin, AdminAddress, Sources};
 use crate::cli::CommonArgs;
 use crate::config::{Config, ConfigError};
+use crate::dead_letters::{self, Cluster, DeadLetters};
 use crate::output::Output;
 use crate::plugins::view::View;
 use crate::plugins::{Manager, ManagerOptions};
@@ -96,21 +97,31 @@ pub(crate) async fn run_plugins(
     let started = SystemTime::now();
     let admin = open_admin(args, &config, &output, mode).await?;
     let signals = Signals::new().context("cannot listen for signals")?;
+    let server = client.server().to_owned();
     let ingest = Ingest { strip_managed_fields: config.current().host.strip_managed_fields.unwrap_or(true) };
     let factory = Arc::new(Factory::new(client, ingest, Handle::current()));
     let engine = Engine::new().context("cannot start the Wasm engine")?;
     let folder = plugins_folder(args, &config);
     let (view, views) = watch::channel(Arc::new(View::default()));
     let (pulse, heart) = admin::pulse();
-    let sources = Sources { views, factory: factory.clone(), pulse, started };
+    let dead_letters = open_dead_letters(&server, &config, admin.as_ref(), mode);
+    let sources =
+        Sources { views, factory: factory.clone(), pulse, started, dead_letters: dead_letters.clone() };
     let _serving = admin.map(|admin| admin.serve(sources));
-    let options = ManagerOptions { folder, allow_wat: mode == Mode::Dev, heart, view };
+    let options = ManagerOptions {
+        folder,
+        allow_wat: mode == Mode::Dev,
+        heart,
+        view,
+        dead_letters: dead_letters.clone(),
+    };
     let manager = Manager::new(options, config, engine, factory, output);
     let stop = async {
         let name = signals.first().await;
         tracing::info!("{name}: stopping; once more aborts");
     };
     manager.run(stop).await;
+    dead_letters.close().await;
     Ok(())
 }
 
@@ -152,4 +163,22 @@ fn plugins_folder(args: &CommonArgs, config: &ConfigFile) -> PathBuf {
         Some(folder) => base.join(folder),
         None => PathBuf::from("plugins"),
     }
+}
+
+/// Where the host keeps what outlives it: the file's (relative to the file), else the user's; none without a home.
+pub(crate) fn state_folder(config: &ConfigFile) -> Option<PathBuf> {
+    let base = config.path().parent().unwrap_or(Path::new(""));
+    match &config.current().host.state_dir {
+        Some(folder) => Some(base.join(folder)),
+        None => dead_letters::default_state(),
+    }
+}
+
+fn open_dead_letters(server: &str, config: &ConfigFile, admin: Option<&Admin>, mode: Mode) -> DeadLetters {
+    let cluster = match mode {
+        Mode::Run => Cluster::of_server(server),
+        // Its port is another one each time.
+        Mode::Dev => Cluster::dev(),
+    };
+    DeadLetters::open(state_folder(config).as_deref(), &cluster, admin.map(Admin::address))
 }

@@ -6,6 +6,7 @@
 mod admin;
 mod cli;
 mod config;
+mod dead_letters;
 mod dev;
 mod folder;
 mod host;
@@ -15,6 +16,7 @@ mod run;
 mod shutdown;
 mod telemetry;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -35,16 +37,24 @@ fn main() -> ExitCode {
 }
 
 fn execute(cli: Cli) -> anyhow::Result<()> {
-    let common = cli.command.common();
-    let config = host::ConfigFile::find(common.config.clone())?;
-    telemetry::init(cli.log.as_deref().or(config.current().host.log.as_deref()))?;
+    let log = cli.log.as_deref();
+    match cli.command {
+        Command::Run(args) => run_host(log, args.common.config.clone(), |config| run::run(args, config)),
+        Command::Dev(args) => run_host(log, args.common.config.clone(), |config| dev::dev(args, config)),
+        Command::DeadLetters(args) => dead_letters::command::run(args),
+    }
+}
+
+/// Runs a command that runs plugins, with the configuration file named.
+fn run_host<F: Future<Output = anyhow::Result<()>>>(
+    log: Option<&str>,
+    named: Option<PathBuf>,
+    command: impl FnOnce(host::ConfigFile) -> F,
+) -> anyhow::Result<()> {
+    let config = host::ConfigFile::find(named)?;
+    telemetry::init(log.or(config.current().host.log.as_deref()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(async {
-        match cli.command {
-            Command::Run(args) => run::run(args, config).await,
-            Command::Dev(args) => dev::dev(args, config).await,
-        }
-    });
+    let done = runtime.block_on(command(config));
     // Plugin threads that outlived their budget, and compilations under way, are not waited for.
     runtime.shutdown_background();
     done

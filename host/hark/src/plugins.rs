@@ -6,6 +6,7 @@
 //! that cannot be prepared leaves the running one in place and is reported once; a plugin stops only when its
 //! file has been gone for [`GRACE`] from a folder that could be read.
 
+mod letters;
 mod prepare;
 mod running;
 mod slot;
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 
 use crate::admin::Heart;
 use crate::config::PluginConfig;
+use crate::dead_letters::DeadLetters;
 use crate::folder::{self, ChangeWatch, Scan, Stamp};
 use crate::host::ConfigFile;
 use crate::output::{Arrival, Output, Timings};
@@ -55,6 +57,8 @@ pub(crate) struct ManagerOptions {
     pub(crate) heart: Heart,
     /// Where what runs is published after each turn.
     pub(crate) view: watch::Sender<Arc<View>>,
+    /// Where events go that are given up.
+    pub(crate) dead_letters: DeadLetters,
 }
 
 /// Everything that can change what runs.
@@ -292,7 +296,7 @@ impl Manager {
             Err(message) => return self.not_started(plugin, message),
         };
         let Some(running) = &slot.running else {
-            match Running::spawn(start, self.events.clone()) {
+            match Running::spawn(start, self.events.clone(), self.options.dead_letters.clone()) {
                 Ok(running) => {
                     timings.total = slot.noticed.elapsed();
                     slot.settled();

@@ -1,6 +1,6 @@
 //! The paths of the admin port: which request gets which document.
 //!
-//! Used by the connections. Invariants: GET and HEAD only; every answer has a type, is not to be stored, and never
+//! Used by the connections. Invariants: GET and HEAD only, but for the replay of a dead letter; every answer has a type, is not to be stored, and never
 //! depends on a plugin's cooperation.
 
 use bytes::Bytes;
@@ -11,27 +11,31 @@ use serde::Serialize;
 
 use super::readiness::{self, Check};
 use super::snapshot::{Snapshot, Sources};
-use super::{api, exposition, metrics};
+use super::{api, exposition, metrics, replay};
 
 /// Every path there is, for the answer to any other.
-const PATHS: [&str; 5] = ["/livez", "/readyz", "/metrics", "/api/informers", "/api/plugins"];
+const PATHS: [&str; 6] =
+    ["/livez", "/readyz", "/metrics", "/api/informers", "/api/plugins", "/api/dead-letters/ID/replay"];
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
 /// An answer on its way.
-type Answer = Response<Full<Bytes>>;
+pub(super) type Answer = Response<Full<Bytes>>;
 
 /// What is wrong with a request.
 #[derive(Serialize)]
 struct Refusal {
     error: &'static str,
-    paths: [&'static str; 5],
+    paths: [&'static str; 6],
 }
 
 /// Answers a request; its body, if any, is not read.
 pub(super) async fn answer<B>(request: &Request<B>, sources: &Sources) -> Answer {
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    if let Some(id) = replay::id_of(path) {
+        return replay::answer(request, id, sources).await;
+    }
     if !PATHS.contains(&path) {
         return refused(StatusCode::NOT_FOUND, "there is no such path");
     }
@@ -69,7 +73,7 @@ fn refused(status: StatusCode, error: &'static str) -> Answer {
     json(status, &Refusal { error, paths: PATHS })
 }
 
-fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
     match serde_json::to_string(value) {
         Ok(text) => document(status, JSON, text + "\n"),
         Err(error) => document(StatusCode::INTERNAL_SERVER_ERROR, TEXT, error.to_string()),
@@ -128,7 +132,7 @@ mod tests {
             (404, &HeaderValue::from_static(JSON))
         );
         let want = "{\"error\":\"there is no such path\",\"paths\":[\"/livez\",\"/readyz\",\"/metrics\",\
-                    \"/api/informers\",\"/api/plugins\"]}\n";
+                    \"/api/informers\",\"/api/plugins\",\"/api/dead-letters/ID/replay\"]}\n";
         assert_eq!(body(answer).await, want);
     }
 }

@@ -15,6 +15,7 @@ use hark_informer::shared_informer::SharedInformer;
 use tokio::sync::watch;
 
 use super::pulse::Pulse;
+use crate::dead_letters::DeadLetters;
 use crate::plugins::view::{PluginView, View};
 
 /// Where the facts come from.
@@ -27,6 +28,8 @@ pub(crate) struct Sources {
     pub(crate) pulse: Pulse,
     /// When the host began.
     pub(crate) started: SystemTime,
+    /// For replaying them.
+    pub(crate) dead_letters: DeadLetters,
 }
 
 /// See the file's head.

@@ -16,7 +16,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Event;
+use super::letters::Letters;
 use crate::config::PluginConfig;
+use crate::dead_letters::{DeadLetters, Worker};
 use crate::output::{Attempt, Output};
 
 /// How long plugins may go on handling what is queued after a signal (design 4.14).
@@ -45,6 +47,7 @@ pub(crate) struct Running {
     pub(crate) name: String,
     pub(crate) version: Version,
     listener: Listener,
+    letters: Arc<Letters>,
     ended: oneshot::Receiver<Ended>,
 }
 
@@ -124,25 +127,35 @@ impl Start {
     ///
     /// # Errors
     /// If the system gives no thread.
-    fn handlers(&self, listener: &Listener) -> std::io::Result<Vec<Box<dyn EventHandler>>> {
+    fn handlers(
+        &self,
+        listener: &Listener,
+        letters: &Arc<Letters>,
+    ) -> std::io::Result<Vec<Box<dyn EventHandler>>> {
         let count = self.version.treatment().concurrency;
         if count == 1 {
-            return Ok(vec![self.handler(listener)]);
+            return Ok(vec![self.handler(listener, letters)]);
         }
         let threaded = |lane: usize| -> std::io::Result<Box<dyn EventHandler>> {
             let name = format!("plugin:{}/{lane}", self.plugin);
-            Ok(Box::new(Threaded::spawn(&name, self.handler(listener))?))
+            Ok(Box::new(Threaded::spawn(&name, self.handler(listener, letters))?))
         };
         (0..count).map(threaded).collect()
     }
 
-    fn handler(&self, listener: &Listener) -> Box<dyn EventHandler> {
+    fn handler(&self, listener: &Listener, letters: &Arc<Letters>) -> Box<dyn EventHandler> {
         let version = self.version.clone();
-        Box::new(Reporting {
-            inner: PluginHandler::new(version.plugin, version.context, listener.cache()),
+        let worker = Arc::new(Worker {
             plugin: self.plugin.clone(),
+            hash: *version.plugin.hash(),
             generation: self.generation,
             description: version.description,
+        });
+        Box::new(Reporting {
+            inner: PluginHandler::new(version.plugin, version.context, listener.cache()),
+            worker,
+            letters: letters.clone(),
+            begun: false,
             output: self.output.clone(),
         })
     }
@@ -153,11 +166,15 @@ impl Running {
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub(crate) fn spawn(start: Start, events: mpsc::Sender<Event>) -> std::io::Result<Self> {
+    pub(crate) fn spawn(
+        start: Start,
+        events: mpsc::Sender<Event>,
+        dead_letters: DeadLetters,
+    ) -> std::io::Result<Self> {
         let (name, version) = (start.plugin.clone(), start.version.clone());
-        let dead_letter = dead_letter(&name, start.output.clone());
-        let listener = Listener::new(version.treatment().listener, dead_letter);
-        let handlers = start.handlers(&listener)?;
+        let letters = Letters::new(&name, dead_letters, start.output.clone());
+        let listener = Listener::new(version.treatment().listener, letters.dead_letter());
+        let handlers = start.handlers(&listener, &letters)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (sender, ended) = oneshot::channel();
         let (runs, died) = (listener.clone(), Died { plugin: name.clone(), events });
@@ -167,7 +184,7 @@ impl Running {
             // Nobody waits for the end of a plugin that was removed.
             let _ = sender.send(end);
         })?;
-        Ok(Self { name, version, listener, ended })
+        Ok(Self { name, version, listener, letters, ended })
     }
 
     /// Its queue and registrations.
@@ -184,7 +201,7 @@ impl Running {
         start: Start,
     ) -> std::io::Result<impl Future<Output = Option<SwapReport>> + Send + use<>> {
         let Treatment { on_reload, listener: config, .. } = start.version.treatment();
-        let handlers = start.handlers(&self.listener)?;
+        let handlers = start.handlers(&self.listener, &self.letters)?;
         self.listener.configure(config);
         let listener = self.listener.clone();
         Ok(async move { listener.swap(handlers, start.subscriptions, on_reload).await })
@@ -253,41 +270,37 @@ impl Drop for Died {
     }
 }
 
-fn dead_letter(name: &str, output: Arc<Output>) -> hark_informer::listener::DeadLetterFn {
-    let name = name.to_owned();
-    Arc::new(move |delivery: &Delivery, outcome| {
-        let (op, key, attempts) = (delivery.event.op(), delivery.event.key(), delivery.attempt);
-        let why = outcome.message().unwrap_or_default();
-        let message = format!("{op} {key} is given up (attempt {attempts} at this state): {why}");
-        output.news(&name, LogLevel::Error, &message);
-    })
-}
-
-/// Times each attempt and reports it.
+/// Times each attempt and reports it: to people, and to whoever keeps dead letters.
 struct Reporting {
     inner: PluginHandler,
-    plugin: String,
-    generation: u64,
-    description: Arc<Description>,
+    worker: Arc<Worker>,
+    letters: Arc<Letters>,
+    /// It has been called.
+    begun: bool,
     output: Arc<Output>,
 }
 
 impl EventHandler for Reporting {
     fn handle<'a>(&'a mut self, delivery: &'a Delivery) -> HandleFuture<'a> {
         Box::pin(async move {
+            if !std::mem::replace(&mut self.begun, true) {
+                self.letters.begin(&self.worker);
+            }
             let begun = Instant::now();
             let outcome = self.inner.handle(delivery).await;
             let took: Duration = begun.elapsed();
             let number = usize::try_from(delivery.subscription).unwrap_or(usize::MAX);
-            let subscription = self.description.subscriptions.get(number).map_or("", |one| &one.name);
+            let worker = &self.worker;
+            let subscription = worker.description.subscriptions.get(number).map_or("", |one| &one.name);
             self.output.attempt(&Attempt {
-                plugin: &self.plugin,
-                generation: self.generation,
+                plugin: &worker.plugin,
+                generation: worker.generation,
                 subscription,
                 delivery,
                 outcome: &outcome,
                 took,
             });
+            self.letters.attempted(worker, delivery, &outcome);
             outcome
         })
     }

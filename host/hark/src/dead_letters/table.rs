@@ -1,0 +1,91 @@
+//! Dead letters for people: a table, and one letter whole.
+//!
+//! Used by `hark dead-letters`. Invariant: what is shown has no control characters, whatever is in the file.
+
+use super::letter::Letter;
+
+/// Characters of a message in the table.
+const MESSAGE: usize = 60;
+
+/// A letter and the cluster that it belongs to.
+pub(crate) struct Row<'a> {
+    pub(crate) cluster: &'a str,
+    pub(crate) letter: &'a Letter,
+}
+
+/// One line each, with a heading; the cluster only if there are several.
+pub(crate) fn table(rows: &[Row<'_>]) -> String {
+    let several = rows.windows(2).any(|pair| pair[0].cluster != pair[1].cluster);
+    let heading = ["ID", "TIME", "CLUSTER", "PLUGIN", "SUBSCRIPTION", "OP", "OBJECT", "OUTCOME", "MESSAGE"];
+    let mut lines = vec![heading.map(str::to_owned)];
+    lines.extend(rows.iter().map(|Row { cluster, letter }| {
+        let message = safe(letter.message.as_deref().unwrap_or("-"));
+        let short: String = message.chars().take(MESSAGE).collect();
+        let cut = if short.len() < message.len() { "…" } else { "" };
+        let object = format!("{} {}", letter.kind, letter.key);
+        [
+            safe(&letter.id),
+            safe(&letter.time),
+            safe(cluster),
+            safe(&letter.plugin),
+            safe(&letter.subscription),
+            letter.op.as_str().to_owned(),
+            safe(&object),
+            format!("{} x{}", safe(&letter.outcome), letter.attempts),
+            short + cut,
+        ]
+    }));
+    let shown: Vec<usize> = (0..heading.len()).filter(|column| several || *column != 2).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..heading.len()).map(width).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let cells: Vec<String> =
+            shown.iter().map(|column| format!("{:1$}", line[*column], widths[*column])).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Text without control characters, and without those that change the direction or hide.
+pub(crate) fn safe(text: &str) -> String {
+    let is_hidden = |char: char| {
+        char.is_control()
+            || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_hidden(char) { shown.extend(char.escape_unicode()) } else { shown.push(char) }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(message: &str) -> Letter {
+        let text = r#"{"id":"00000000000a","time":"2026-01-01T00:00:00.000Z","plugin":"p\u001b[2J","plugin_sha256":"h",
+            "generation":1,"subscription":"s","api_version":"v1","kind":"Pod","op":"delete","key":"n/a","uid":"u",
+            "rv":"1","reason":"deleted","attempts":3,"outcome":"trap","message":null,"object":{}}"#;
+        let mut letter: Letter = serde_json::from_str(text).expect("a letter");
+        letter.message = Some(message.to_owned());
+        letter
+    }
+
+    #[test]
+    fn a_table_names_clusters_if_there_are_several_and_hides_no_control_characters() {
+        let (one, two) = (letter("boom\n\u{202e}"), letter(&"é".repeat(70)));
+        let rows = [Row { cluster: "a", letter: &one }, Row { cluster: "a", letter: &two }];
+        let text = table(&rows);
+        let want = [
+            "ID            TIME                      PLUGIN      SUBSCRIPTION  OP      OBJECT   OUTCOME  MESSAGE",
+            "00000000000a  2026-01-01T00:00:00.000Z  p\\u{1b}[2J  s             delete  Pod n/a  trap x3  boom\\u{a}\\u{202e}",
+        ];
+        assert_eq!(text.lines().take(2).collect::<Vec<_>>(), want);
+        assert!(text.ends_with(&format!("{}…\n", "é".repeat(60))), "{text}");
+        let rows = [Row { cluster: "a", letter: &one }, Row { cluster: "b", letter: &one }];
+        assert!(table(&rows).starts_with("ID            TIME                      CLUSTER  PLUGIN"));
+    }
+}

@@ -1,0 +1,160 @@
+//! The thread that writes dead letters to the disk, so that a plugin waits for none but a full channel.
+//!
+//! Owned by the host's dead letters. Invariants: what was sent is written in its order; what cannot be written is
+//! tried again, up to [`UNSAVED`] letters, and said once; the thread ends after [`Writer::close`] or with its last
+//! sender.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::file::LetterFile;
+use super::letter::Letter;
+
+/// Jobs that wait before plugins do.
+const WAITING: usize = 64;
+
+/// Letters that are held while the disk refuses them; beyond, the oldest are lost, and that is said.
+const UNSAVED: usize = 1000;
+
+/// When what could not be written is tried again, unless something else comes before.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// How long the end of the host waits for a slow disk.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// See the file's head.
+pub(crate) struct Writer {
+    jobs: SyncSender<Job>,
+}
+
+enum Job {
+    Keep(Box<Letter>),
+    Remove(Vec<String>),
+    /// What came before is written, and the thread ends.
+    Close(oneshot::Sender<()>),
+}
+
+impl Writer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the system gives none.
+    pub(crate) fn spawn(file: LetterFile) -> io::Result<Self> {
+        let (jobs, inbox) = sync_channel(WAITING);
+        let work = Work { file, unsaved: Vec::new(), removed: HashSet::new(), failing: false };
+        std::thread::Builder::new().name("dead-letters".to_owned()).spawn(move || work.run(&inbox))?;
+        Ok(Self { jobs })
+    }
+
+    /// Keeps a letter. Waits while [`WAITING`] jobs do.
+    pub(crate) fn keep(&self, letter: Letter) {
+        if let Err(lost) = self.jobs.send(Job::Keep(Box::new(letter)))
+            && let Job::Keep(letter) = lost.0
+        {
+            tracing::error!("the host is ending: the dead letter of {} is not kept", letter.key);
+        }
+    }
+
+    /// Removes letters.
+    pub(crate) fn remove(&self, ids: Vec<String>) {
+        if !ids.is_empty() {
+            // At the host's end they stay, and are replayed once more by whoever wants that.
+            let _ = self.jobs.send(Job::Remove(ids));
+        }
+    }
+
+    /// Waits until what was sent is written, within [`CLOSING`].
+    pub(crate) async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        let jobs = self.jobs.clone();
+        let closing = async {
+            // Sending may have to wait for room. A thread that has ended has written what it was sent.
+            let _ = tokio::task::spawn_blocking(move || jobs.send(Job::Close(done))).await;
+            let _ = closed.await;
+        };
+        if tokio::time::timeout(CLOSING, closing).await.is_err() {
+            tracing::error!("the disk is too slow: dead letters may be lost");
+        }
+    }
+}
+
+/// What the thread has in hand.
+struct Work {
+    file: LetterFile,
+    /// Not on the disk yet.
+    unsaved: Vec<Letter>,
+    /// Still on the disk.
+    removed: HashSet<String>,
+    failing: bool,
+}
+
+impl Work {
+    fn run(mut self, inbox: &Receiver<Job>) {
+        loop {
+            let first = match inbox.recv_timeout(AGAIN) {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return self.write(),
+            };
+            let mut closing = None;
+            // What waits is written together: one sync for all of it.
+            for job in first.into_iter().chain(inbox.try_iter()) {
+                match job {
+                    Job::Keep(letter) => self.unsaved.push(*letter),
+                    Job::Remove(ids) => self.removed.extend(ids),
+                    Job::Close(done) => {
+                        closing = Some(done);
+                        break;
+                    }
+                }
+            }
+            self.write();
+            if let Some(done) = closing {
+                // Whoever waited may have given up.
+                let _ = done.send(());
+                return;
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        if self.unsaved.is_empty() && self.removed.is_empty() {
+            return;
+        }
+        match self.try_write() {
+            Ok(()) => self.failing = false,
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn try_write(&mut self) -> io::Result<()> {
+        if !self.unsaved.is_empty() {
+            let dropped = self.file.append(&self.unsaved)?;
+            self.unsaved.clear();
+            if dropped > 0 {
+                let path = self.file.path().display();
+                tracing::warn!("{path}: too many dead letters: the {dropped} oldest are dropped");
+            }
+        }
+        self.file.remove(&self.removed)?;
+        self.removed.clear();
+        Ok(())
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        if !self.failing {
+            let path = self.file.path().display();
+            tracing::error!("cannot write dead letters to {path}: {error}; trying again");
+            self.failing = true;
+        }
+        let lost = self.unsaved.len().saturating_sub(UNSAVED);
+        if lost > 0 {
+            self.unsaved.drain(..lost);
+            tracing::error!("{lost} dead letters are lost: they could not be written");
+        }
+    }
+}
