@@ -104,6 +104,7 @@ impl Setup {
             .args(self.admin.iter().flat_map(|address| ["--admin", address]))
             .args(&self.arguments)
             .current_dir(at)
+            .env("XDG_STATE_HOME", at.join("state"))
             .stdin(Stdio::null())
             .stdout(File::create(at.join("stdout"))?)
             .stderr(File::create(at.join("stderr"))?)
@@ -115,7 +116,15 @@ impl Setup {
 
 /// Nothing of the user's own cluster or settings leaks into a test.
 pub fn clean(mut command: Command) -> Command {
-    for name in ["KUBECONFIG", "HARK_LOG", "RUST_LOG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
+    const NAMES: [&str; 6] = [
+        "KUBECONFIG",
+        "HARK_LOG",
+        "RUST_LOG",
+        "KUBERNETES_SERVICE_HOST",
+        "KUBERNETES_SERVICE_PORT",
+        "XDG_STATE_HOME",
+    ];
+    for name in NAMES {
         command.env_remove(name);
     }
     command.env("HOME", "/nonexistent").env("NO_COLOR", "1");
