@@ -56,6 +56,8 @@ pub(crate) struct State {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cut {
     pub(crate) times: u64,
+    /// The revision at which it was.
+    pub(crate) revision: u64,
     pub(crate) says: LastWords,
     pub(crate) broken: bool,
 }
@@ -220,8 +222,10 @@ impl State {
 
     /// Ends every watch at once, whatever is queued; it says something else before.
     pub(crate) fn cut_watches(&mut self, says: LastWords, broken: bool) {
+        let revision = self.revision();
+        // First, so that no watch ends for want of changes before it knows how.
+        self.cut.send_modify(|cut| *cut = Cut { times: cut.times + 1, revision, says, broken });
         self.watchers.clear();
-        self.cut.send_modify(|cut| *cut = Cut { times: cut.times + 1, says, broken });
     }
 
     pub(crate) fn watcher_count(&self) -> usize {

@@ -239,14 +239,16 @@ impl Watch {
         }
     }
 
-    /// With nothing queued, everything up to the store's revision has been dealt with.
+    /// With nothing queued, everything has been dealt with up to the store's revision, or up to the one at which
+    /// this watch was cut and no longer told.
     fn catch_up(&mut self) {
         let store = Arc::clone(&self.store);
         let state = store.lock();
-        if let Some(live) = &self.live
-            && live.subscription.changes.is_empty()
-        {
-            self.revision = self.revision.max(state.revision());
+        let Some(live) = &self.live else { return };
+        let cut = live.subscription.cut.borrow();
+        let told = if cut.times == live.cuts_before { state.revision() } else { cut.revision };
+        if live.subscription.changes.is_empty() {
+            self.revision = self.revision.max(told);
         }
     }
 

@@ -38,11 +38,14 @@ async fn watches_can_be_given_last_words() {
     t.server
         .create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}))
         .expect("created");
+    let told = t.server.revision();
     faults.end_watches(LastWords::Bookmark, false);
-    assert_eq!(watch.brief().await, format!("BOOKMARK  {}", t.server.revision()));
+    t.config_map("later", json!({}), json!({}));
+    assert_eq!(watch.brief().await, format!("BOOKMARK  {told}"), "it covers nothing that was not sent");
     assert_eq!(watch.next().await, Next::End);
     assert_eq!(deaf.next().await, Next::End, "a bookmark is only for those who allow it");
 
+    let path = format!("{MAPS}?watch=true&resourceVersion={}", t.server.revision());
     let mut watch = t.watch(&path).await;
     let expired = ApiError::Expired { message: "too old".into(), continue_token: None };
     faults.end_watches(LastWords::Error(expired), false);
