@@ -15,7 +15,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 /// How often in a row a `Retry-After` is obeyed as it is; then the back-off's step counts if it is longer
 /// (client-go's REST layer, section 1.10).
-const MAX_OBEYED: u32 = 10;
+pub(super) const MAX_OBEYED: u32 = 10;
 
 /// Longest wait before asking again for a resource that is absent or forbidden: somebody may be putting that
 /// right just now.

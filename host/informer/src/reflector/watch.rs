@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use tokio::time::{Instant, sleep_until};
 
-use super::waits::After;
+use super::waits::{After, MAX_OBEYED};
 use super::{EventKind, ListReason, ProblemKind, Reflector, ReflectorStore, State};
 use crate::list_watch::{Undecodable, WatchEvent, WatchParams, WatchStream};
 use crate::object::Object;
@@ -54,8 +54,20 @@ impl<S: ReflectorStore> Reflector<S> {
                 self.obeyed = 0;
                 State::Follow(OpenWatch::new(stream, &self.version))
             }
+            Err(error) if self.asks_for_patience(&error) => {
+                self.health.failed(error.problem_kind(), error.to_string());
+                self.wait(Some(&error), After::Watch)
+            }
             Err(error) => self.watch_failed(&error),
         }
+    }
+
+    /// Whether a server in trouble says itself when to ask again: then the watch goes on from where it was, as
+    /// from client-go's REST layer (section 1.10), but not for ever.
+    fn asks_for_patience(&self, error: &ApiError) -> bool {
+        error.status().is_some_and(|status| status.code >= 500)
+            && error.may_pass_soon()
+            && self.obeyed < MAX_OBEYED
     }
 
     /// `timeoutSeconds` of the next watch (section 1.1).

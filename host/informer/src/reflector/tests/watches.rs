@@ -155,6 +155,28 @@ async fn a_busy_server_is_watched_again_at_the_same_version_without_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_in_trouble_that_says_when_to_come_back_is_watched_again_without_a_list() {
+    let trouble = |code, seconds| {
+        let after = Some(Duration::from_secs(seconds));
+        Err(ApiError::Status(Status::from_response(code, after, b"shutting down")))
+    };
+    let watches = vec![trouble(503, 3), trouble(500, 1), Ok(vec![modified("a", 11)])];
+    let played = play(script(vec![list("10", &["a"])], watches)).await;
+    let requests = [r#"LIST "0" 500"#, r#"WATCH "10""#, r#"WATCH "10""#, r#"WATCH "10""#, r#"WATCH "11""#];
+    assert_eq!(played.requests(), requests, "section 1.10");
+    assert!((3.0..4.0).contains(&played.gap(2).as_secs_f64()), "{:?}", played.gap(2));
+
+    let without = vec![Err(refused(503)), Ok(vec![modified("a", 11)])];
+    let played = play(script(vec![list("10", &["a"]), list("10", &["a"])], without)).await;
+    assert_eq!(played.status.lists, 2, "R-W-3: without a Retry-After, a list follows");
+
+    let watches = (0..11).map(|_| trouble(503, 1)).collect();
+    let played = play(script(vec![list("10", &["a"]), list("10", &["a"])], watches)).await;
+    assert_eq!(played.status.lists, 2, "section 1.10: ten times in a row, and no more");
+    assert_eq!(played.requests()[11..13], [r#"WATCH "10""#, r#"LIST "10" 0"#]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn too_many_requests_within_a_stream_keep_its_place_too() {
     let busy =
         status_of(r#"{"kind":"Status","apiVersion":"v1","code":429,"details":{"retryAfterSeconds":17}}"#);
