@@ -11,7 +11,8 @@ use crate::handler::{DeleteReason, Event};
 use crate::indexer::Indexer;
 use crate::object::Object;
 
-/// Brings a delta into the cache, and gives what was there. A state that the cache has is not written again.
+/// Brings a delta into the cache, and gives what was there. A text that the cache has is not written again. One
+/// that differs is, even at the same version, as after a restored backup whose versions came again.
 pub(crate) fn store(indexer: &Indexer, delta: &Delta) -> Option<Arc<Object>> {
     let object = &delta.object;
     match delta.kind {
@@ -19,7 +20,7 @@ pub(crate) fn store(indexer: &Indexer, delta: &Delta) -> Option<Arc<Object>> {
         DeltaKind::Deleted if delta.final_state_unknown => indexer.remove(object.key()),
         DeltaKind::Deleted => indexer.remove_object(object),
         _ => match indexer.get(object.key()) {
-            Some(known) if same_state(&known, object) => Some(known),
+            Some(known) if same_state(&known, object) && known.json() == object.json() => Some(known),
             _ => indexer.upsert(object.clone()),
         },
     }

@@ -7,7 +7,7 @@ use super::line;
 use crate::delta_fifo::{Delta, DeltaKind};
 use crate::indexer::Indexer;
 use crate::object::{Object, ObjectKey};
-use crate::testing::object;
+use crate::testing::{object, object_with};
 
 const TOMBSTONE: bool = true;
 
@@ -64,4 +64,20 @@ fn presence_version_and_uid_decide_what_a_delta_means() {
         let want = (now.to_owned(), version.to_owned(), told.iter().map(|line| (*line).to_owned()).collect());
         assert_eq!(got, want, "{rule}: {cached:?}, then {kind:?} {delta:?}");
     }
+}
+
+#[test]
+fn the_cache_has_what_the_server_shows_even_if_versions_come_again() {
+    // etcd was restored from a backup, and another change got the version that the cache knows.
+    let indexer = Indexer::new();
+    let before = object_with("a", "u", "7", r#""data":{"k":"before"}"#);
+    let shown = object_with("a", "u", "7", r#""data":{"k":"shown"}"#);
+    indexer.upsert(before.clone());
+    let delta = Delta { kind: DeltaKind::Replaced, object: shown.clone(), final_state_unknown: false };
+    assert_eq!(store(&indexer, &delta), Some(before.clone()));
+    assert_eq!(
+        indexer.get(before.key()).map(|object| object.json().to_owned()),
+        Some(shown.json().to_owned())
+    );
+    assert_eq!(events(Some(&before), &delta, false).count(), 0, "contract 5: uid and version are the same");
 }
