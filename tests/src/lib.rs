@@ -5,6 +5,7 @@
 //! waits for a time to pass, only for a condition, within a limit.
 
 pub mod cluster;
+mod go_binary;
 pub mod guests;
 pub mod hark;
 pub mod http;

@@ -11,22 +11,30 @@
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-/// The environment variable that turns "cannot be built here" from a skip into an error when it is 1.
-pub const REQUIRE: &str = "HARK_REQUIRE_REAL_APISERVER";
+pub use crate::go_binary::REQUIRE;
+use crate::go_binary::{GoBinary, failure, tail};
 
-const BINARY: &str = "hark-realserver";
+const BINARY: GoBinary = GoBinary {
+    folder: "realserver",
+    name: "hark-realserver",
+    what: "kube-apiserver",
+    module_file: "go.mod",
+    version_of: "k8s.io/kubernetes",
+    flags: &["-mod=readonly", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace"],
+    linker_flags,
+    takes: "about 10 minutes",
+};
 
 /// Long enough for a busy machine of two cores; a start takes a few seconds.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -34,181 +42,25 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 /// How long a running server may take to answer a command on its standard input.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-const PROGRESS_EVERY: Duration = Duration::from_secs(30);
-
-/// Arguments of both `go list` and `go build`: modules exactly as go.mod and go.sum say.
-const GO_FLAGS: [&str; 5] = ["-mod=readonly", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace"];
-
-// ---------------------------------------------------------------------------------------------------
-// The binary
-// ---------------------------------------------------------------------------------------------------
-
-/// The path of the binary, built when the user's cache folder lacks it. `None` where it cannot be
-/// built, since Go or its module proxy is out of reach: the caller skips, and standard error says why.
+/// The path of the binary, built when the user's cache folder lacks it. `None` where it cannot be built, since
+/// Go or its module proxy is out of reach: the caller skips, and standard error says why.
+///
+/// # Errors
+/// If the build fails, or [`REQUIRE`] is 1 and it cannot be tried.
 pub fn ensure_built() -> Result<Option<PathBuf>> {
-    let source = Source::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("realserver"))?;
-    let home = cache_home()?.join("hark/realserver").join(source.key());
-    let binary = home.join(BINARY);
-    if binary.is_file() {
-        return Ok(Some(binary));
-    }
-    fs::create_dir_all(&home).with_context(|| format!("creating {}", home.display()))?;
-    let _lock = lock(&home.join("lock"))?;
-    if binary.is_file() {
-        return Ok(Some(binary)); // built by the process that held the lock
-    }
-    if let Err(reason) = source.modules_at_hand() {
-        return skip(&reason);
-    }
-    source.build(&home, &binary)?;
-    Ok(Some(binary))
+    BINARY.ensure_built()
 }
 
-/// The Go module of the binary, read from `tests/realserver`.
-struct Source {
-    dir: PathBuf,
-    kube_version: String,
-    hash: String,
-}
-
-impl Source {
-    fn read(dir: &Path) -> Result<Self> {
-        let listing = fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))?;
-        let mut files = Vec::new();
-        for entry in listing {
-            let path = entry.with_context(|| format!("reading {}", dir.display()))?.path();
-            if path.extension().is_some_and(|end| end == "go" || end == "mod" || end == "sum") {
-                files.push(path);
-            }
-        }
-        files.sort();
-        let mut hash = Sha256::new();
-        hash.update(GO_FLAGS.join(" "));
-        for path in files {
-            let content = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-            hash.update(path.file_name().unwrap_or_default().as_encoded_bytes());
-            hash.update(content.len().to_le_bytes());
-            hash.update(content);
-        }
-        let hash = hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { dir: dir.to_owned(), kube_version: kube_version(&dir.join("go.mod"))?, hash })
-    }
-
-    fn key(&self) -> String {
-        format!("{}-{}", self.kube_version, self.hash)
-    }
-
-    /// The `go` command as everyone's machine is set up, but for what would make the binary depend on it.
-    fn go(&self) -> Command {
-        let mut go = Command::new("go");
-        go.current_dir(&self.dir).env("GOWORK", "off").env("CGO_ENABLED", "0").stdin(Stdio::null());
-        go
-    }
-
-    /// Fetches the modules. The error is the reason why this machine cannot build the binary.
-    fn modules_at_hand(&self) -> Result<(), String> {
-        match self.go().arg("version").output() {
-            Err(error) => return Err(format!("`go version` does not run ({error}); install Go")),
-            Ok(said) if !said.status.success() => return Err(failure("go version", &said)),
-            Ok(_) => {}
-        }
-        say(&format!("fetching the Go modules of kube-apiserver {}", self.kube_version));
-        match self.go().args(["list", "-deps", "-f", ""]).args(GO_FLAGS).arg(".").output() {
-            Err(error) => Err(format!("`go list` does not run: {error}")),
-            Ok(said) if !said.status.success() => Err(failure("go list -deps", &said)),
-            Ok(_) => Ok(()),
-        }
-    }
-
-    /// Builds to a temporary name and renames, so that a build cut short leaves nothing to trust.
-    fn build(&self, home: &Path, binary: &Path) -> Result<()> {
-        say(&format!(
-            "building kube-apiserver {} from Go modules, about 10 minutes the first time",
-            self.kube_version
-        ));
-        let unfinished = home.join(format!("{BINARY}.unfinished"));
-        let log = home.join("build.log");
-        let mut go = self.go();
-        go.args(["build", "-v"]).args(GO_FLAGS).arg("-ldflags").arg(self.linker_flags());
-        go.arg("-o").arg(&unfinished).arg(".").stdout(Stdio::null()).stderr(create(&log)?);
-        let began = Instant::now();
-        let child = go.spawn().context("starting `go build`")?;
-        if !wait_with_progress(child, began, &log)? {
-            bail!("`go build` failed in {}: {}", self.dir.display(), tail(&log));
-        }
-        fs::rename(&unfinished, binary)
-            .with_context(|| format!("renaming {} to {}", unfinished.display(), binary.display()))?;
-        say(&format!("built {} in {} s", binary.display(), began.elapsed().as_secs()));
-        Ok(())
-    }
-
-    /// What `/version` and `kubectl version` say: without these they would know no version at all.
-    fn linker_flags(&self) -> String {
-        let mut numbers = self.kube_version.trim_start_matches('v').split('.');
-        let major = numbers.next().unwrap_or_default();
-        let minor = numbers.next().unwrap_or_default();
-        let package = "k8s.io/component-base/version";
-        format!(
-            "-s -w -X {package}.gitVersion={} -X {package}.gitMajor={major} -X {package}.gitMinor={minor} \
-             -X {package}.gitTreeState=clean",
-            self.kube_version
-        )
-    }
-}
-
-fn kube_version(go_mod: &Path) -> Result<String> {
-    let text = fs::read_to_string(go_mod).with_context(|| format!("reading {}", go_mod.display()))?;
-    let required = text.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
-    let version = required.and_then(|rest| rest.split_whitespace().next());
-    version.map(str::to_owned).with_context(|| format!("{} requires no k8s.io/kubernetes", go_mod.display()))
-}
-
-/// The user's cache folder, where the XDG base directory specification puts it.
-fn cache_home() -> Result<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_CACHE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .context("no cache folder for the built kube-apiserver: set HOME or XDG_CACHE_HOME to a full path")
-}
-
-/// Holds the file's lock until the result is dropped, or this process ends in any way.
-fn lock(path: &Path) -> Result<File> {
-    let file = create(path)?;
-    if let Err(fs::TryLockError::WouldBlock) = file.try_lock() {
-        say("waiting for the process that builds kube-apiserver");
-    }
-    file.lock().with_context(|| format!("locking {}", path.display()))?;
-    Ok(file)
-}
-
-/// Whether the build succeeded. Says every half minute how far it is, for it is long and mute.
-fn wait_with_progress(mut child: Child, began: Instant, log: &Path) -> Result<bool> {
-    let (sender, end) = mpsc::channel();
-    std::thread::spawn(move || sender.send(child.wait()));
-    loop {
-        match end.recv_timeout(PROGRESS_EVERY) {
-            Ok(status) => return Ok(status.context("waiting for `go build`")?.success()),
-            Err(RecvTimeoutError::Disconnected) => bail!("the thread that waits for `go build` ended"),
-            Err(RecvTimeoutError::Timeout) => {
-                let packages = fs::read_to_string(log).unwrap_or_default().lines().count();
-                say(&format!("building for {} s: {packages} packages done", began.elapsed().as_secs()));
-            }
-        }
-    }
-}
-
-fn skip(reason: &str) -> Result<Option<PathBuf>> {
-    if std::env::var(REQUIRE).is_ok_and(|value| value == "1") {
-        bail!("{REQUIRE}=1, but kube-apiserver cannot be built here: {reason}");
-    }
-    say(&format!("SKIPPED: cases that need a real API server do not run, for {reason}"));
-    Ok(None)
-}
-
-/// Writes past the test harness, which keeps back what `eprintln!` says in a test that passes.
-fn say(line: &str) {
-    // A closed standard error must not fail a test.
-    let _ = writeln!(io::stderr(), "[realserver] {line}");
+/// What `/version` and `kubectl version` say: without these they would know no version at all.
+fn linker_flags(kube_version: &str) -> String {
+    let mut numbers = kube_version.trim_start_matches('v').split('.');
+    let major = numbers.next().unwrap_or_default();
+    let minor = numbers.next().unwrap_or_default();
+    let package = "k8s.io/component-base/version";
+    format!(
+        "-s -w -X {package}.gitVersion={kube_version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor} \
+         -X {package}.gitTreeState=clean"
+    )
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -473,29 +325,10 @@ impl Drop for Supervised {
     }
 }
 
-fn create(path: &Path) -> Result<File> {
-    File::create(path).with_context(|| format!("creating {}", path.display()))
-}
-
 /// Standard output of a command that succeeded.
 fn printed(command: &str, said: &Output) -> Result<String> {
     ensure!(said.status.success(), "{}", failure(command, said));
     Ok(String::from_utf8_lossy(&said.stdout).into_owned())
-}
-
-fn failure(command: &str, said: &Output) -> String {
-    format!("`{command}` failed ({}): {}", said.status, last_lines(&String::from_utf8_lossy(&said.stderr)))
-}
-
-/// The end of a log file, for an error message.
-fn tail(log: &Path) -> String {
-    let text = fs::read(log).unwrap_or_default();
-    format!("the end of {}:\n{}", log.display(), last_lines(&String::from_utf8_lossy(&text)))
-}
-
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(25)..].join("\n")
 }
 
 #[cfg(test)]
