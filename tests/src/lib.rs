@@ -5,6 +5,7 @@
 //! waits for a time to pass, only for a condition, within a limit.
 
 pub mod cluster;
+pub mod differential;
 mod go_binary;
 pub mod guests;
 pub mod hark;

@@ -7,6 +7,7 @@
 mod bindings;
 mod c_guest;
 mod demo;
+mod differential;
 mod fixtures;
 mod guest_tests;
 mod host;
@@ -33,6 +34,8 @@ Usage: cargo xtask COMMAND [ARGUMENT…]
   fixtures [NAME…]     Build the guests that the tests use into target/guests/NAME.wasm
   guest-tests          Run the native tests of the Rust SDK, of the plugins, and of the C SDK
   bindings [--check]   Regenerate the committed bindings from wit/; with --check only compare them
+  differential [--scripts N] [--seed N] [--at-once N] [--script FILE]
+                       Compare Hark's informer with client-go's on random scripts, or on one that failed
 
 Environment:
   HARK_GUEST_RUST      rustup or debian: which Rust toolchain builds guests (default: what is there)
@@ -65,8 +68,10 @@ fn run(arguments: &[String]) -> Result<()> {
         "fixtures" => fixtures::run(rest),
         "guest-tests" => guest_tests::run(rest),
         "bindings" => bindings::run(rest),
+        "differential" => differential::run(rest),
         unknown => bail!(
-            "unknown command `{unknown}`; the commands are demo, test, plugins, fixtures, guest-tests, bindings (see --help)"
+            "unknown command `{unknown}`; the commands are demo, test, plugins, fixtures, guest-tests, bindings, \
+             differential (see --help)"
         ),
     }
 }
