@@ -169,7 +169,11 @@ fn running(found: &Found) -> anyhow::Result<SocketAddr> {
 }
 
 fn say(text: &str) -> anyhow::Result<()> {
-    Ok(writeln!(std::io::stdout(), "{text}")?)
+    match writeln!(std::io::stdout(), "{text}") {
+        // Whoever reads has seen enough, as `head` does.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        done => Ok(done?),
+    }
 }
 
 fn complain(text: &str) -> anyhow::Result<()> {

@@ -118,8 +118,11 @@ impl Letter {
     }
 
     /// Whether it is about a Secret, of whose contents nothing is kept.
+    ///
+    /// A subscription may name the kind or the plural resource; of whatever group, a thing of that name is no
+    /// letter's business.
     fn is_secret(&self) -> bool {
-        self.kind == "Secret" && self.api_version == "v1"
+        ["secret", "secrets"].iter().any(|name| self.kind.eq_ignore_ascii_case(name))
     }
 
     /// What is kept of an object.
@@ -230,4 +233,103 @@ fn new_id() -> String {
 /// The first bytes of a text, cut between characters.
 fn head(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    fn worker(kind: &str) -> Worker {
+        let subscription = hark_sandbox::Subscription {
+            name: "things".into(),
+            api_version: "v1".into(),
+            kind: kind.into(),
+            namespaces: Vec::new(),
+            namespace_selector: String::new(),
+            label_selector: String::new(),
+            field_selector: String::new(),
+            filter: Default::default(),
+            indexes: Vec::new(),
+            resync: None,
+            extra: Vec::new(),
+        };
+        let description = Description { subscriptions: vec![subscription], ..Description::default() };
+        let hash = ContentHash::of(b"code");
+        Worker { plugin: "p".into(), hash, generation: 3, description: Arc::new(description) }
+    }
+
+    fn object(json: &str) -> Arc<Object> {
+        Object::restore(ObjectKey::new("n", "a"), "u", "7", json).expect("an object")
+    }
+
+    fn letter(kind: &str, event: Event, message: &str) -> Letter {
+        let delivery =
+            Delivery { subscription: 0, sequence: 1, attempt: 4, arrived: SystemTime::UNIX_EPOCH, event };
+        Letter::new(&worker(kind), &delivery, &Outcome::Trap(message.into()))
+    }
+
+    fn delete(json: &str) -> Event {
+        Event::Delete { object: object(json), reason: DeleteReason::NamespaceLeft }
+    }
+
+    /// As it is read back.
+    fn written(letter: &Letter) -> Letter {
+        let line = serde_json::to_string(letter).expect("JSON");
+        assert!(!line.contains('\n'), "one line: {line}");
+        serde_json::from_str(&line).expect("a letter")
+    }
+
+    #[test]
+    fn a_delete_comes_back_as_it_was_kept() {
+        let letter = written(&letter("Pod", delete("{\n \"data\": \"a\\nb\"\r\n}"), "boom"));
+        assert_eq!((letter.op, letter.reason, letter.attempts), (Op::Delete, Some(Reason::NamespaceLeft), 4));
+        assert_eq!((letter.plugin.as_str(), letter.generation, letter.id.len()), ("p", 3, 12));
+        assert_eq!((letter.key.as_str(), letter.message.as_deref()), ("n/a", Some("boom")));
+        let Lost { key, uid, event } = letter.lost().expect("an event");
+        assert_eq!((key, uid.as_str()), (ObjectKey::new("n", "a"), "u"));
+        let LostEvent::Delete { object, reason } = event else { panic!("{event:?}") };
+        assert_eq!(
+            (object.uid(), object.resource_version(), reason),
+            ("u", "7", DeleteReason::NamespaceLeft)
+        );
+        assert_eq!(object.json(), "{  \"data\": \"a\\nb\"  }", "line breaks between tokens are spaces");
+    }
+
+    #[test]
+    fn an_add_has_no_object_and_ids_differ() {
+        let add = || Event::Add { object: object("{\"data\":1}"), initial: true };
+        let (one, two) = (letter("Pod", add(), "boom"), letter("Pod", add(), "boom"));
+        assert!(one.object.is_none() && written(&one).object.is_none());
+        assert!(matches!(one.lost().expect("an event").event, LostEvent::Add));
+        assert_ne!(one.id, two.id);
+    }
+
+    #[test]
+    fn of_secrets_nothing_but_the_name_is_kept_however_the_kind_is_written() {
+        for kind in ["Secret", "secrets", "SECRETS"] {
+            let letter = written(&letter(kind, delete("{\"data\":{\"p\":\"hunter2\"}}"), "saw hunter2"));
+            assert!(!serde_json::to_string(&letter).expect("JSON").contains("hunter2"), "{letter:?}");
+            let LostEvent::Delete { object, .. } = letter.lost().expect("an event").event else { panic!() };
+            assert!(object.json().contains(r#""name":"a""#), "{object:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_cut() {
+        let large = format!("{{\"data\":\"{}\"}}", "x".repeat(OBJECT_MAX));
+        let letter = letter("Pod", delete(&large), &"é".repeat(MESSAGE_MAX));
+        assert!(letter.object.expect("its name").get().len() < 200);
+        assert_eq!(letter.message.expect("its beginning"), "é".repeat(MESSAGE_MAX / 2));
+    }
+
+    #[test]
+    fn a_delete_without_an_object_is_an_error() {
+        let mut letter = letter("Pod", delete("{}"), "");
+        for object in [None, RawValue::from_string("7".into()).ok()] {
+            letter.object = object;
+            assert!(letter.lost().is_err());
+        }
+    }
 }

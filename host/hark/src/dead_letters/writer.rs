@@ -158,3 +158,53 @@ impl Work {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(id: u32) -> Letter {
+        let text = format!(
+            r#"{{"id":"{id:012x}","time":"t","plugin":"p","plugin_sha256":"h","generation":1,"subscription":"s",
+            "api_version":"v1","kind":"Pod","op":"add","key":"n/a","uid":"u","rv":"1","reason":null,"attempts":1,
+            "outcome":"trap","message":null,"object":null}}"#
+        );
+        serde_json::from_str(&text).expect("a letter")
+    }
+
+    fn ids(file: &LetterFile) -> Vec<String> {
+        file.read().expect("read").letters.into_iter().map(|letter| letter.id).collect()
+    }
+
+    #[tokio::test]
+    async fn closing_waits_for_everything_that_was_sent_in_its_order() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = LetterFile::in_folder(folder.path());
+        let writer = Writer::spawn(file.clone()).expect("a thread");
+        for id in 0..200 {
+            writer.keep(letter(id));
+        }
+        writer.remove((0..199).map(|id| letter(id).id).collect());
+        writer.close().await;
+        assert_eq!(ids(&file), [letter(199).id]);
+        // It has ended, and says so.
+        writer.keep(letter(7));
+        writer.close().await;
+        assert_eq!(ids(&file), [letter(199).id]);
+    }
+
+    #[test]
+    fn what_the_disk_refuses_is_held_and_written_later_and_of_too_many_the_oldest_are_lost() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = LetterFile::in_folder(folder.path());
+        std::fs::create_dir(file.path()).expect("in the way");
+        let unsaved = (0..).map(letter).take(UNSAVED + 3).collect();
+        let mut work = Work { file: file.clone(), unsaved, removed: HashSet::new(), failing: false };
+        work.write();
+        assert_eq!((work.unsaved.len(), work.failing), (UNSAVED, true));
+        std::fs::remove_dir(file.path()).expect("out of the way");
+        work.write();
+        assert_eq!((work.unsaved.len(), work.failing), (0, false));
+        assert_eq!((ids(&file).len(), ids(&file).first().cloned()), (UNSAVED, Some(letter(3).id)));
+    }
+}
