@@ -123,9 +123,9 @@ static void conditions_have_the_values_added_to_them(void) {
     hark_watch(&description, "nodes", "v1", "Node");
     pods = &description.subscriptions.ptr[0];
     CHECK(description.subscriptions.len == 2 && pods->conditions.len == 2);
-    CHECK(pods->conditions.ptr[0].operator_ == HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ABSENT);
+    CHECK(pods->conditions.ptr[0].comparison == HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ABSENT);
     CHECK(is(pods->conditions.ptr[0].pointer, "/x") && are(pods->conditions.ptr[0].values, NULL, NULL));
-    CHECK(pods->conditions.ptr[1].operator_ == HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ONE_OF);
+    CHECK(pods->conditions.ptr[1].comparison == HARK_PLUGIN_PLUGIN_TYPES_COMPARISON_ONE_OF);
     CHECK(is(pods->conditions.ptr[1].pointer, "/y") && are(pods->conditions.ptr[1].values, "1", "2"));
     exports_hark_plugin_handler_description_free(&description);
 }
