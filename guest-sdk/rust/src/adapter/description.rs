@@ -2,7 +2,7 @@
 //! nothing is checked or changed on the way: the host judges what the author wrote.
 
 use crate::bindings::hark::plugin::plugin_types as wit;
-use crate::condition::{Condition, Comparison};
+use crate::condition::{Comparison, Condition};
 use crate::proposal::Proposal;
 use crate::{DeliveryMode, Description, QueuePolicy, Subscription};
 

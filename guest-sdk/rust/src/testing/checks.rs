@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::filter::Filter;
 use super::pointer::Pointer;
-use crate::condition::{Condition, Comparison};
+use crate::condition::{Comparison, Condition};
 use crate::{Description, Subscription};
 
 /// Checks a description; an error says what is wrong first.

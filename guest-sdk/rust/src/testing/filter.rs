@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 use super::pointer::{Pointer, project};
 use crate::Subscription;
-use crate::condition::{Condition, Comparison};
+use crate::condition::{Comparison, Condition};
 
 /// A subscription's data, ready for use.
 #[derive(Debug, Clone)]
