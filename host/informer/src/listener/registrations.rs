@@ -112,27 +112,14 @@ impl Shared {
         state.registrations.iter().map(listed).collect()
     }
 
+    /// In one step with the informer, so that whoever removes the registration finds it there too.
     fn join(self: &Arc<Self>, subscription: Subscription) {
-        let Subscription { name, number, informer, view, indexes, resync } = subscription;
-        let id = {
-            let mut state = self.lock();
-            let id = state.next_registration;
-            state.next_registration += 1;
-            let registered = Registered {
-                name,
-                number,
-                informer: informer.clone(),
-                view: view.clone(),
-                indexes,
-                phase: Phase::Waiting,
-                excused: false,
-                synced: false,
-                given_up: HashMap::new(),
-            };
-            state.registrations.insert(id, registered);
-            id
-        };
-        informer.core().with(|processor, _| processor.register(&sink(self), id, resync, &view));
+        let (informer, view) = (subscription.informer.clone(), subscription.view.clone());
+        informer.core().with(|processor, _| {
+            let resync = subscription.resync;
+            let id = self.lock().insert(subscription);
+            processor.register(&sink(self), id, resync, &view);
+        });
         informer.wake_resync();
     }
 
@@ -159,6 +146,26 @@ impl Shared {
 }
 
 impl State {
+    /// Gives the new registration's number.
+    fn insert(&mut self, subscription: Subscription) -> u64 {
+        let Subscription { name, number, informer, view, indexes, .. } = subscription;
+        let registered = Registered {
+            name,
+            number,
+            informer,
+            view,
+            indexes,
+            phase: Phase::Waiting,
+            excused: false,
+            synced: false,
+            given_up: HashMap::new(),
+        };
+        let id = self.next_registration;
+        self.next_registration += 1;
+        self.registrations.insert(id, registered);
+        id
+    }
+
     /// Gives what the registration does not use any more.
     fn keep(&mut self, id: u64, new: Subscription, on_swap: OnSwap) -> Option<(Arc<View>, Vec<Index>)> {
         let registered = self.registrations.get_mut(&id)?;
