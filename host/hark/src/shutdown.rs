@@ -1,9 +1,17 @@
 //! Signals: the first one asks for an orderly end, the second one ends at once.
 //!
 //! Used by the commands. Invariant: after [`Signals::first`] has answered, a second signal ends the process
-//! with code 130, whatever the rest of the program is doing (design 4.14).
+//! with code 130, whatever the rest of the program is doing (design 4.14). One that comes with the first is not a
+//! second one.
+
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
+
+/// Signals so close to the first one are the same wish: `timeout` signals a process and its group, a terminal's end
+/// comes with more than one.
+const ECHO: Duration = Duration::from_millis(250);
 
 /// Exit code after a second signal, as shells give it for an interrupted program.
 const ABORTED: i32 = 130;
@@ -32,8 +40,12 @@ impl Signals {
     /// Waits for the first signal and arms the second.
     pub(crate) async fn first(mut self) -> &'static str {
         let name = self.next().await;
+        let first = Instant::now();
         tokio::spawn(async move {
-            let name = self.next().await;
+            let mut name = self.next().await;
+            while first.elapsed() < ECHO {
+                name = self.next().await;
+            }
             tracing::warn!("{name} again: aborting");
             std::process::exit(ABORTED);
         });

@@ -77,7 +77,7 @@ impl Core {
 
     /// The first list is in the cache.
     pub(crate) fn become_synced(&self) {
-        self.lock().become_synced();
+        self.lock().become_synced(&self.indexer);
     }
 
     fn lock(&self) -> MutexGuard<'_, Processor> {
@@ -210,6 +210,7 @@ impl Processor {
         if change.is_first {
             // What is in them is the registrations' to read.
             if self.synced {
+                group.warn_of_no_namespaces(indexer);
                 group.each(|sink, id| sink.synced(id));
             }
             return;
@@ -222,9 +223,10 @@ impl Processor {
         }
     }
 
-    fn become_synced(&mut self) {
+    fn become_synced(&mut self, indexer: &Indexer) {
         self.synced = true;
         for group in self.groups.iter().filter(|group| group.view.is_ready()) {
+            group.warn_of_no_namespaces(indexer);
             group.each(|sink, id| sink.synced(id));
         }
     }
@@ -245,6 +247,17 @@ impl Group {
             if let Some(sink) = registration.sink.upgrade() {
                 tell(&*sink, registration.id);
             }
+        }
+    }
+
+    /// A namespace selector for objects that are in no namespace would silently select nothing.
+    fn warn_of_no_namespaces(&self, indexer: &Indexer) {
+        let first = || indexer.range("", None, 1).into_iter().next();
+        if self.view.follows() && first().is_some_and(|object| object.key().namespace().is_empty()) {
+            let selector = &self.view.spec().namespace_selector;
+            tracing::warn!(
+                "the kind is cluster-scoped: a namespace selector ({selector}) selects none of it"
+            );
         }
     }
 

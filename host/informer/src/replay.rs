@@ -14,7 +14,7 @@ pub(crate) enum Phase {
     /// The informer's first list is not in the cache yet; events are ignored, since the cursor will read them.
     Waiting,
     /// The cursor is under way.
-    Replaying(Replay),
+    Replaying(Box<Replay>),
     /// Every object of the cache has been handed over or is queued.
     Live,
 }
@@ -31,41 +31,62 @@ pub(crate) struct Replay {
 }
 
 /// Which objects an earlier handler of this registration was shown.
-#[derive(Default)]
-enum Known {
-    /// There was none.
+#[derive(Default, Clone)]
+struct Known {
+    reach: Reach,
+    /// Within reach, but never shown.
+    unseen: HashSet<ObjectKey>,
+    /// Beyond reach, but shown.
+    also: HashSet<ObjectKey>,
+}
+
+/// How far an earlier handler's knowledge reaches, in key order.
+#[derive(Default, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    /// There was none, or it was shown nothing.
     #[default]
     Nothing,
-    /// All up to a key (all at all, if none), but for some.
-    AllBut { up_to: Option<ObjectKey>, unseen: HashSet<ObjectKey> },
+    /// Up to this key.
+    UpTo(ObjectKey),
+    /// All of the cache.
+    Everything,
 }
 
 impl Phase {
     /// A cursor at the start, for a handler that follows one which was shown what this phase says, but for the
     /// adds of `unseen`, which it never got. `queued` are objects whose add waits already, or is not to be
     /// read.
-    pub(crate) fn restart(&self, unseen: Vec<ObjectKey>, queued: Vec<ObjectKey>) -> Replay {
-        Replay { known: self.known(unseen), touched: queued.into_iter().collect(), after: None }
+    pub(crate) fn restart(&self, unseen: Vec<ObjectKey>, queued: Vec<ObjectKey>) -> Box<Replay> {
+        Box::new(Replay { known: self.known(unseen), touched: queued.into_iter().collect(), after: None })
     }
 
     fn known(&self, unseen: Vec<ObjectKey>) -> Known {
-        let unseen = unseen.into_iter().collect();
-        match self {
-            Self::Waiting => Known::Nothing,
-            Self::Live => Known::AllBut { up_to: None, unseen },
-            Self::Replaying(Replay { after: None, known: Known::Nothing, .. }) => Known::Nothing,
-            Self::Replaying(Replay { after: Some(after), known: Known::Nothing, .. }) => {
-                Known::AllBut { up_to: Some(after.clone()), unseen }
-            }
-            Self::Replaying(Replay { known: Known::AllBut { up_to, unseen: before }, .. }) => {
-                let unseen = before.iter().cloned().chain(unseen).collect();
-                Known::AllBut { up_to: up_to.clone(), unseen }
-            }
+        let mut known = match self {
+            Self::Waiting => Known::default(),
+            Self::Replaying(replay) => replay.known_by_now(),
+            Self::Live => Known { reach: Reach::Everything, ..Known::default() },
+        };
+        for key in unseen {
+            known.also.remove(&key);
+            known.unseen.insert(key);
         }
+        known
     }
 }
 
 impl Replay {
+    /// What the handler before knew, and what this one was shown by the cursor, or as an event of its own.
+    fn known_by_now(&self) -> Known {
+        let mut known = self.known.clone();
+        if let Some(after) = &self.after {
+            known.unseen.retain(|key| key > after);
+            known.reach = known.reach.max(Reach::UpTo(after.clone()));
+        }
+        known.unseen.retain(|key| !self.touched.contains(key));
+        known.also.extend(self.touched.iter().cloned());
+        known
+    }
+
     /// The last key read.
     pub(crate) fn after(&self) -> Option<&ObjectKey> {
         self.after.as_ref()
@@ -108,11 +129,11 @@ impl Replay {
 
 impl Known {
     fn has(&self, key: &ObjectKey) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::AllBut { up_to, unseen } => {
-                up_to.as_ref().is_none_or(|last| key <= last) && !unseen.contains(key)
-            }
-        }
+        let within = match &self.reach {
+            Reach::Nothing => false,
+            Reach::UpTo(last) => key <= last,
+            Reach::Everything => true,
+        };
+        self.also.contains(key) || within && !self.unseen.contains(key)
     }
 }

@@ -7,7 +7,7 @@ use super::state::{Shared, State};
 use crate::handler::Event;
 use crate::processor::Sink;
 use crate::queue::{Arrival, EntryKey};
-use crate::replay::{Phase, Replay};
+use crate::replay::Phase;
 
 impl Sink for Shared {
     fn offer(&self, registration: u64, event: Event) {
@@ -29,7 +29,7 @@ impl Sink for Shared {
         if let Some(registered) = state.registrations.get_mut(&registration)
             && matches!(registered.phase, Phase::Waiting)
         {
-            registered.phase = Phase::Replaying(Replay::default());
+            registered.phase = Phase::Replaying(Box::default());
         }
         state.reconsider_gate(false);
         drop(state);

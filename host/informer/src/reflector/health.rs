@@ -57,6 +57,8 @@ pub enum ProblemKind {
     Throttled,
     /// Something does not decode.
     Decode,
+    /// The server understands the question and will not answer it as it is: a selector that it does not know.
+    Rejected,
     /// The server answers with another error.
     Server,
 }
@@ -71,14 +73,15 @@ impl ProblemKind {
             Self::Absent => "absent",
             Self::Throttled => "throttled",
             Self::Decode => "decode",
+            Self::Rejected => "rejected",
             Self::Server => "server",
         }
     }
 
-    /// Whether others have to wait for this resource's first list. A forbidden or absent resource may stay so
-    /// for ever, and holds nobody back.
+    /// Whether others have to wait for this resource's first list. A forbidden or absent resource, or a selector that
+    /// the server refuses, may stay so for ever, and holds nobody back.
     pub fn holds_others_back(self) -> bool {
-        !matches!(self, Self::Forbidden | Self::Absent)
+        !matches!(self, Self::Forbidden | Self::Absent | Self::Rejected)
     }
 }
 
@@ -310,6 +313,8 @@ impl Status {
             ProblemKind::Absent
         } else if self.is_too_many_requests() {
             ProblemKind::Throttled
+        } else if matches!(self.code, 400 | 405 | 406 | 415 | 422) {
+            ProblemKind::Rejected
         } else {
             ProblemKind::Server
         }
@@ -416,6 +421,8 @@ mod tests {
             (403, ProblemKind::Forbidden),
             (404, ProblemKind::Absent),
             (429, ProblemKind::Throttled),
+            (400, ProblemKind::Rejected),
+            (422, ProblemKind::Rejected),
             (500, ProblemKind::Server),
             (410, ProblemKind::Server),
         ] {

@@ -1,5 +1,9 @@
 //! What follows a trap with `on_restart = "replay"` (delivery contract 11).
 
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::*;
 
 type Letters = Arc<StdMutex<Vec<String>>>;
@@ -149,4 +153,95 @@ async fn a_restart_waits_for_the_other_lanes() {
     settle(&listener).await;
     assert_eq!(listener.stats().restarts, 1);
     assert_eq!(lines(&told), [format!("add {first} 1 initial"), format!("add {second} 2 initial")]);
+}
+
+/// So many that the cursor takes several readings.
+const OBJECTS: usize = 400;
+
+/// What a random script does next.
+#[derive(Debug, Clone)]
+enum Act {
+    Put(usize),
+    Remove(usize),
+    /// Lets the handler have so many turns.
+    Run(usize),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        6 => (0..OBJECTS).prop_map(Act::Put),
+        5 => (0..OBJECTS).prop_map(Act::Remove),
+        // Seldom, so that the cursor has a backlog to wait for.
+        1 => (0..90_usize).prop_map(Act::Run),
+    ]
+}
+
+/// What is wrong with what a handler was told of one object, which the server has as `uid` or not at all.
+fn missing_delete(events: &[Event], uid: Option<u32>) -> Option<String> {
+    let mut known: Option<String> = None;
+    for event in events {
+        let told = event.object().uid().to_owned();
+        match event {
+            Event::Delete { .. } => known = None,
+            _ if known.as_ref().is_some_and(|known| *known != told) => {
+                return Some(format!("{told} after {known:?}, without its delete"));
+            }
+            _ => known = Some(told),
+        }
+    }
+    (known != uid.map(|uid| uid.to_string())).then(|| format!("{known:?} is known, and {uid:?} is there"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 30, ..ProptestConfig::default() })]
+
+    /// However often a trap has everything replayed, and wherever the replay before had got to: every object that a
+    /// handler was told of is there, or was told to be gone.
+    #[test]
+    fn no_delete_is_lost_however_often_everything_is_replayed(acts in prop::collection::vec(act(), 300..1500)) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
+        runtime.block_on(async {
+            let (told, pods) = (Told::default(), informer("Pod"));
+            let (listener, _) = replaying(2);
+            synced(&pods);
+            // Every seventh object is poison; what becomes of those is not looked at.
+            let is_poison = |name: &str| name.parse::<usize>().is_ok_and(|number| number % 7 == 3);
+            let handler = scripted(&told, move |delivery| {
+                if is_poison(delivery.event.key().name()) { Outcome::Trap("boom".into()) } else { Outcome::Ok }
+            });
+            start(&listener, vec![handler], &pods);
+            let mut server: BTreeMap<usize, u32> = BTreeMap::new();
+            let all = (0..OBJECTS).map(Act::Put);
+            for (version, act) in (1_u32..).zip(all.chain(acts)) {
+                match act {
+                    Act::Put(key) => {
+                        let uid = *server.entry(key).or_insert(version);
+                        put(&pods, &format!("n/{key:03}"), &uid.to_string(), version);
+                    }
+                    Act::Remove(key) => {
+                        if let Some(uid) = server.remove(&key) {
+                            remove(&pods, &format!("n/{key:03}"), &uid.to_string(), version);
+                        }
+                    }
+                    Act::Run(turns) => {
+                        for _ in 0..turns {
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                }
+            }
+            settle(&listener).await;
+            let mut by_key: BTreeMap<usize, Vec<Event>> = BTreeMap::new();
+            for (_, event) in told.lock().expect("told").iter() {
+                let key = event.key().name().parse().expect("a number");
+                by_key.entry(key).or_default().push(event.clone());
+            }
+            for key in (0..OBJECTS).filter(|key| key % 7 != 3) {
+                let events = by_key.get(&key).map(Vec::as_slice).unwrap_or_default();
+                prop_assert_eq!(missing_delete(events, server.get(&key).copied()), None, "{}: {:?}", key, events);
+            }
+            Ok(())
+        })?;
+    }
 }
