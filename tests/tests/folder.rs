@@ -276,3 +276,22 @@ fn what_is_wrong_from_the_start_is_said_and_ends_hark() -> Result<()> {
     assert_eq!(hark(at, &["fly"])?.0, Some(2), "wrong usage");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_signals_in_one_moment_are_one() -> Result<()> {
+    let cluster = cluster().await?;
+    cluster.create("a", "x").await?;
+    let mut hark = Setup::new()?
+        .config("[plugins.spins.limits]\ndeadline = \"700ms\"\n")?
+        .plugin("spins", &fixture("spin"))?
+        .run(cluster.kubeconfig())?;
+    // It is busy from now on, so stopping takes a while.
+    hark.says(&["add default/a"]).await;
+    // As `timeout` does it, and a terminal that goes away.
+    let both = format!("kill -TERM {0}; kill -INT {0}", hark.pid());
+    assert!(std::process::Command::new("sh").args(["-c", &both]).status()?.success());
+    let ended = hark.ends().await?;
+    assert!(ended.success(), "{ended}: {}", hark.state());
+    assert!(!hark.stderr().contains("aborting"), "{}", hark.stderr());
+    Ok(())
+}
