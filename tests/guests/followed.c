@@ -13,7 +13,6 @@ bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t
 
 static bool handle(const char *op, const hark_target *target, hark_failure *err) {
     (void)err;
-    hark_line line = {0};
-    hark_log(HARK_PLUGIN_LOG_LEVEL_INFO, hark_add_target(hark_add(hark_add(&line, op), " "), target));
+    tell(op, target, "");
     return hark_done();
 }

@@ -39,8 +39,8 @@ impl CacheReader for Shared {
     ) -> Result<CachePage, CacheProblem> {
         let parts = self.parts(subscription)?;
         let scan = |part: &Part| {
-            part.indexer()
-                .range_where(namespace, after, limit, SCAN.max(limit), |object| part.view.has(object))
+            let has = |object: &Object| part.view.has(object);
+            part.indexer().range_where(namespace, after, limit, part.ahead(limit), has)
         };
         Ok(page(parts.iter().map(scan).collect(), limit))
     }
@@ -122,11 +122,11 @@ impl Part {
         let mut values = self.indexer().index_values_after(filed, after, limit.saturating_add(1));
         let is_last = values.len() <= limit;
         values.truncate(limit);
-        let reached = values.last().filter(|_| !is_last).cloned();
+        let mut reached = values.last().filter(|_| !is_last).cloned();
         if self.view.has_all() {
             return Ok((values, reached));
         }
-        let (mut found, mut reached) = (Vec::new(), reached);
+        let mut found = Vec::new();
         let mut scanned = 0;
         let mut before = None;
         for value in values {
@@ -155,7 +155,7 @@ type Answer<T, K> = (Vec<T>, Option<K>);
 
 /// The first `limit` items of all answers, each once, and where to go on: no further than every informer was looked
 /// at.
-fn joined<T: Clone, K: Ord + Clone>(
+fn joined<T, K: Ord + Clone>(
     answers: Vec<Answer<T, K>>,
     key: impl Fn(&T) -> &K,
     limit: usize,
