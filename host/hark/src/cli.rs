@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use hark_sandbox::Compile;
+
 use crate::admin::AdminAddress;
 
 /// Kubernetes event handlers as sandboxed WebAssembly.
@@ -54,6 +56,9 @@ pub(crate) enum Command {
                             After the plugin is mended: hark dead-letters replay --all"
     )]
     DeadLetters(DeadLettersArgs),
+    /// Compile the plugin on standard input; started by a host, never by people
+    #[command(name = crate::artefacts::SUBCOMMAND, hide = true)]
+    CompileArtefact(CompileArgs),
 }
 
 /// What every command that runs plugins takes.
@@ -105,6 +110,17 @@ pub(crate) struct DevArgs {
     /// Where to write the kubeconfig for the embedded API server; by default a temporary file
     #[arg(long, value_name = "FILE")]
     pub(crate) write_kubeconfig: Option<PathBuf>,
+}
+
+/// The arguments that a host gives the process it compiles in.
+#[derive(Debug, Args)]
+pub(crate) struct CompileArgs {
+    /// Which compiler
+    #[arg(value_parser = crate::artefacts::mode)]
+    pub(crate) mode: Compile,
+
+    /// The host's process number
+    pub(crate) parent: u32,
 }
 
 /// `hark dead-letters`.

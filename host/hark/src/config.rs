@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use hark_informer::listener::{ListenerConfig, OnRestart, OnSwap};
 use hark_informer::queue::Merge;
-use hark_sandbox::{Limits, Proposal, Settings};
+use hark_sandbox::{Compile, Limits, Proposal, Settings};
 
 use reader::Reader;
 
 use crate::admin::AdminAddress;
+use crate::artefacts::CacheFolder;
 
 /// Bytes of the largest file that is read: a thousand times what one has.
 const MAX_SIZE: u64 = 1 << 20;
@@ -40,6 +41,12 @@ pub(crate) struct HostConfig {
     pub(crate) admin: Option<AdminAddress>,
     /// `state_dir`: where dead letters are kept, relative to the file's own folder.
     pub(crate) state_dir: Option<PathBuf>,
+    /// `cache_dir`: where artefacts are kept, relative to the file's own folder, or `off`.
+    pub(crate) cache_dir: Option<CacheFolder>,
+    /// `cache_size`: bytes of artefacts that are kept.
+    pub(crate) cache_size: Option<usize>,
+    /// `compile_timeout`: how long a process may compile.
+    pub(crate) compile_timeout: Option<Duration>,
     /// `log`: a filter as `RUST_LOG` takes it.
     pub(crate) log: Option<String>,
     /// `strip_managed_fields`.
@@ -53,6 +60,7 @@ struct Overrides {
     on_restart: Option<OnRestart>,
     delivery: Option<Merge>,
     concurrency: Option<usize>,
+    compile: Option<Compile>,
     memory: Option<usize>,
     deadline: Option<Duration>,
     budget: Option<Duration>,
@@ -76,6 +84,8 @@ pub(crate) struct PluginConfig {
     /// `on_reload`, `on_restart`, `delivery`, `concurrency`: what the operator says of them. What they do not say,
     /// the plugin may propose.
     pub(crate) treatment: Proposal,
+    /// `compile`; none: as is usual for the command.
+    pub(crate) compile: Option<Compile>,
     /// `limits`, the sandbox's share.
     pub(crate) limits: Limits,
     /// `limits.queue`: events that wait before they are merged.
@@ -175,6 +185,7 @@ impl Config {
                 delivery: first.delivery.or(then.delivery),
                 concurrency: first.concurrency.or(then.concurrency),
             },
+            compile: first.compile.or(then.compile),
             queue: first.queue.or(then.queue).unwrap_or(listener.bound),
             max_attempts: first.max_attempts.or(then.max_attempts).unwrap_or(listener.max_attempts),
             limits: Limits {
@@ -199,6 +210,13 @@ fn read_host(reader: &mut Reader<'_>) -> HostConfig {
         plugins: reader.string("plugins").map(PathBuf::from),
         admin: reader.parsed("admin"),
         state_dir: reader.string("state_dir").map(PathBuf::from),
+        cache_dir: reader.parsed("cache_dir"),
+        cache_size: reader.bytes("cache_size", 1 << 20, 1 << 40),
+        compile_timeout: reader.duration(
+            "compile_timeout",
+            Duration::from_millis(10),
+            Duration::from_secs(3600),
+        ),
         log: reader.string("log"),
         strip_managed_fields: reader.boolean("strip_managed_fields"),
     }
@@ -211,6 +229,8 @@ fn read_overrides(reader: &mut Reader<'_>) -> Overrides {
     overrides.on_restart =
         reader.choice("on_restart", &[("replay", OnRestart::Replay), ("continue", OnRestart::Continue)]);
     overrides.delivery = reader.choice("delivery", &[("all", Merge::All), ("latest", Merge::Latest)]);
+    overrides.compile =
+        reader.choice("compile", &[("fast", Compile::Fast), ("optimized", Compile::Optimized)]);
     overrides.concurrency = reader.count("concurrency", 1, 64);
     overrides
 }
@@ -246,6 +266,7 @@ mod tests {
         assert_eq!(plugin.limits, Limits::default());
         assert_eq!((plugin.queue, plugin.max_attempts), (10_000, 10));
         assert_eq!(plugin.treatment, Proposal::default(), "left to the plugin");
+        assert_eq!(plugin.compile, None, "left to the command");
         assert_eq!(plugin.settings.json(), "{}");
     }
 
@@ -255,8 +276,10 @@ mod tests {
             r##"
             [defaults]
             on_reload = "continue"
+            compile = "fast"
             limits = { memory = "32MiB", deadline = "2s" }
             [plugins.pod-audit]
+            compile = "optimized"
             settings = { channel = "#ops", kinds = ["v1/Pod"] }
             limits = { deadline = "250ms" }
             "##,
@@ -268,7 +291,9 @@ mod tests {
         assert_eq!(plugin.treatment.on_reload, Some(OnSwap::Continue));
         assert_eq!(plugin.settings.get("channel").as_deref(), Some("#ops"));
         assert_eq!(plugin.settings.get("kinds").as_deref(), Some(r#"["v1/Pod"]"#));
-        assert_eq!(config.plugin("other").limits.deadline, Duration::from_secs(2));
+        assert_eq!(plugin.compile, Some(Compile::Optimized));
+        let other = config.plugin("other");
+        assert_eq!((other.limits.deadline, other.compile), (Duration::from_secs(2), Some(Compile::Fast)));
     }
 
     #[test]
@@ -279,8 +304,11 @@ mod tests {
             [host]
             plugins = 7
             admin = "localhost"
+            cache_dir = ""
+            compile_timeout = "1ms"
             [defaults]
             on_reload = "sometimes"
+            compile = "quick"
             limits = { memory = "64 bananas", deadline = "1 fortnight", queue = 0, speed = 1 }
             [plugins.a]
             limits = 3
@@ -289,10 +317,13 @@ mod tests {
         )
         .expect_err("invalid");
         for want in [
-            "hark.toml has 10 errors",
+            "hark.toml has 13 errors",
             "colour: unknown key",
             "host.plugins: expected a string, found an integer",
             "host.admin: expected an IP address with a port such as \"127.0.0.1:9464\", or \"off\", found \"localhost\"",
+            "host.cache_dir: expected a folder, or \"off\", found \"\"",
+            "host.compile_timeout: 1ms is out of range (10ms to 3600s)",
+            "defaults.compile: expected \"fast\" or \"optimized\", found \"quick\"",
             "defaults.on_reload: expected \"replay\" or \"continue\", found \"sometimes\"",
             "defaults.limits.memory: expected a size such as \"64MiB\"",
             "defaults.limits.deadline: expected a duration such as \"250ms\" or \"1s\"",

@@ -10,11 +10,12 @@ use anyhow::Context;
 use hark_informer::client::Client;
 use hark_informer::factory::Factory;
 use hark_informer::object::Ingest;
-use hark_sandbox::Engine;
+use hark_sandbox::{Compile, Engine};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::admin::{self, Admin, AdminAddress, Sources};
+use crate::artefacts;
 use crate::cli::CommonArgs;
 use crate::config::{Config, ConfigError};
 use crate::dead_letters::{self, Cluster, DeadLetters};
@@ -86,6 +87,17 @@ pub(crate) enum Mode {
     Dev,
 }
 
+impl Mode {
+    /// How plugins are compiled unless the configuration says otherwise: whoever edits a plugin waits for the compiler,
+    /// a cluster for the code.
+    fn compile(self) -> Compile {
+        match self {
+            Self::Run => Compile::Optimized,
+            Self::Dev => Compile::Fast,
+        }
+    }
+}
+
 /// Runs the plugins of a folder against the API server behind `client` until a signal comes.
 pub(crate) async fn run_plugins(
     client: Client,
@@ -100,17 +112,25 @@ pub(crate) async fn run_plugins(
     let server = client.server().to_owned();
     let ingest = Ingest { strip_managed_fields: config.current().host.strip_managed_fields.unwrap_or(true) };
     let factory = Arc::new(Factory::new(client, ingest, Handle::current()));
-    let engine = Engine::new().context("cannot start the Wasm engine")?;
+    let engine = Engine::with(artefacts::engine_options(&config));
+    let engine = engine.context("cannot start the Wasm engine")?;
     let folder = plugins_folder(args, &config);
     let (view, views) = watch::channel(Arc::new(View::default()));
     let (pulse, heart) = admin::pulse();
     let dead_letters = open_dead_letters(&server, &config, admin.as_ref(), mode);
-    let sources =
-        Sources { views, factory: factory.clone(), pulse, started, dead_letters: dead_letters.clone() };
+    let sources = Sources {
+        views,
+        factory: factory.clone(),
+        engine: engine.clone(),
+        pulse,
+        started,
+        dead_letters: dead_letters.clone(),
+    };
     let _serving = admin.map(|admin| admin.serve(sources));
     let options = ManagerOptions {
         folder,
         allow_wat: mode == Mode::Dev,
+        compile: mode.compile(),
         heart,
         view,
         dead_letters: dead_letters.clone(),

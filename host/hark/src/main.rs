@@ -4,6 +4,7 @@
 //! aborted by a second signal.
 
 mod admin;
+mod artefacts;
 mod cli;
 mod config;
 mod dead_letters;
@@ -26,7 +27,7 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match execute(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // Standard error may be closed; there is nowhere left to say so.
             let message = explain(error.as_ref());
@@ -36,13 +37,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn execute(cli: Cli) -> anyhow::Result<()> {
+fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let log = cli.log.as_deref();
     match cli.command {
-        Command::Run(args) => run_host(log, args.common.config.clone(), |config| run::run(args, config)),
-        Command::Dev(args) => run_host(log, args.common.config.clone(), |config| dev::dev(args, config)),
-        Command::DeadLetters(args) => dead_letters::command::run(args),
+        Command::Run(args) => run_host(log, args.common.config.clone(), |config| run::run(args, config))?,
+        Command::Dev(args) => run_host(log, args.common.config.clone(), |config| dev::dev(args, config))?,
+        Command::DeadLetters(args) => dead_letters::command::run(args)?,
+        Command::CompileArtefact(args) => {
+            return Ok(hark_sandbox::compile_for_parent(args.mode, args.parent));
+        }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a command that runs plugins, with the configuration file named.

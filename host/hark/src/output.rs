@@ -44,8 +44,10 @@ pub(crate) struct Arrival<'a> {
 pub(crate) struct Timings {
     /// From noticing the change to the new handler in place.
     pub(crate) total: Duration,
-    /// Componentizing and compiling.
+    /// Componentizing and compiling, or looking it up.
     pub(crate) compile: Duration,
+    /// It was found in the artefact cache.
+    pub(crate) cached: bool,
     /// `describe`.
     pub(crate) describe: Duration,
     /// Waiting for the event under way, and exchanging the handlers.
@@ -123,11 +125,12 @@ impl Output {
 impl Arrival<'_> {
     /// One line: which version, what it wants, how long it took.
     pub(crate) fn describe(&self) -> String {
-        let Timings { total, compile, describe, swap } = self.timings;
+        let Timings { total, compile, cached, describe, swap } = self.timings;
         let millis = |time: Duration| time.as_secs_f64() * 1000.0;
         let parts = format!(
-            "compile {:.0}, describe {:.1}, swap {:.1} ms",
+            "compile {:.0}{}, describe {:.1}, swap {:.1} ms",
             millis(compile),
+            if cached { " (cached)" } else { "" },
             millis(describe),
             millis(swap)
         );

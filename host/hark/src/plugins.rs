@@ -20,7 +20,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use hark_informer::factory::Factory;
 use hark_informer::listener::SwapReport;
-use hark_sandbox::{Engine, LogLevel};
+use hark_sandbox::{Compile, Engine, LogLevel};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
@@ -53,6 +53,8 @@ pub(crate) struct ManagerOptions {
     pub(crate) folder: PathBuf,
     /// Take `.wat` files too.
     pub(crate) allow_wat: bool,
+    /// How plugins are compiled if the configuration does not say.
+    pub(crate) compile: Compile,
     /// Shows that the loop turns.
     pub(crate) heart: Heart,
     /// Where what runs is published after each turn.
@@ -255,6 +257,7 @@ impl Manager {
                 noticed,
                 known: slot.known(),
                 allow_wat: self.options.allow_wat,
+                compile: self.options.compile,
                 engine: self.engine.clone(),
                 output: self.output.clone(),
             };

@@ -1,4 +1,4 @@
-//! The engine: wasmtime set up once, with everything that plugins may import and a running epoch clock.
+//! The engine: wasmtime set up once for each way of compiling, and a running epoch clock.
 //!
 //! Made once by the host; `load` adds plugins to it. Invariant: there is no engine without its ticker, so no
 //! guest can run for ever.
@@ -7,21 +7,24 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use wasmtime::Config;
-use wasmtime::component::Linker;
-
+use crate::artefacts::ArtefactCache;
+use crate::compiler::{Backends, CompileStats, Compiler, CompilerProcess, Task};
+use crate::hash::HashedBytes;
 use crate::load::{self, LoadError, LoadOptions};
 use crate::plugin::Plugin;
-use crate::state::GuestState;
-use crate::{host, ticker};
+use crate::ticker;
 
 /// Compiles and links plugins. Cheap to clone; clones are the same engine.
 #[derive(Clone)]
-pub struct Engine(Arc<Inner>);
+pub struct Engine(Arc<Compiler>);
 
-struct Inner {
-    engine: wasmtime::Engine,
-    linker: Linker<GuestState>,
+/// What an engine may use to compile.
+#[derive(Debug, Clone, Default)]
+pub struct EngineOptions {
+    /// Where artefacts are kept; none: everything is compiled each time.
+    pub cache: Option<ArtefactCache>,
+    /// How to start a process that compiles large files; none: this process does.
+    pub process: Option<CompilerProcess>,
 }
 
 /// Why there is no engine.
@@ -42,16 +45,22 @@ impl From<wasmtime::Error> for EngineError {
 }
 
 impl Engine {
+    /// Sets up an engine that compiles in this process and keeps nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::with`].
+    pub fn new() -> Result<Self, EngineError> {
+        Self::with(EngineOptions::default())
+    }
+
     /// Sets up an engine and starts its clock, which ends with the engine and its last plugin.
     ///
     /// # Errors
     /// [`EngineError`] if the machine does not allow it.
-    pub fn new() -> Result<Self, EngineError> {
-        let engine = wasmtime::Engine::new(&config())?;
-        let mut linker = Linker::new(&engine);
-        host::add_to_linker(&mut linker)?;
-        ticker::start(engine.weak())?;
-        Ok(Self(Arc::new(Inner { engine, linker })))
+    pub fn with(options: EngineOptions) -> Result<Self, EngineError> {
+        let backends = Backends::new()?;
+        ticker::start(backends.all().map(|backend| backend.engine.weak()).collect())?;
+        Ok(Self(Arc::new(Compiler::new(backends, options.cache, options.process))))
     }
 
     /// Makes a plugin of a file's bytes: a component or a core module (or their text form, if allowed).
@@ -61,7 +70,25 @@ impl Engine {
     /// # Errors
     /// [`LoadError`], which says what the author or operator should do.
     pub fn load(&self, bytes: &[u8], options: LoadOptions) -> Result<Plugin, LoadError> {
-        load::load(&self.0.engine, &self.0.linker, bytes, options)
+        self.load_while(&HashedBytes::new(bytes), options, &|| true)
+    }
+
+    /// As [`Engine::load`], while `wanted` says so: it is asked every few milliseconds while another process compiles.
+    ///
+    /// # Errors
+    /// As [`Engine::load`]; [`LoadError::Abandoned`] if it was not wanted any longer.
+    pub fn load_while(
+        &self,
+        content: &HashedBytes<'_>,
+        options: LoadOptions,
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<Plugin, LoadError> {
+        load::load(&self.0, Task { content, wanted }, options)
+    }
+
+    /// What was compiled and kept so far.
+    pub fn stats(&self) -> CompileStats {
+        self.0.counters.read(self.0.cache.as_ref().map(ArtefactCache::stats))
     }
 }
 
@@ -69,12 +96,4 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Engine")
     }
-}
-
-/// The defaults, but for epochs: they stop a guest that spins. Fuel would cost more and tell less; the pooling
-/// allocator pays only for short-lived instances, and ours are kept.
-fn config() -> Config {
-    let mut config = Config::new();
-    config.epoch_interruption(true);
-    config
 }

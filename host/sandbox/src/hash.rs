@@ -28,6 +28,30 @@ impl ContentHash {
     }
 }
 
+/// Bytes with their hash, which is taken once: for tens of megabytes it takes tens of milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct HashedBytes<'a> {
+    bytes: &'a [u8],
+    hash: ContentHash,
+}
+
+impl<'a> HashedBytes<'a> {
+    /// Takes the hash.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, hash: ContentHash::of(bytes) }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Their hash.
+    pub fn hash(&self) -> &ContentHash {
+        &self.hash
+    }
+}
+
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

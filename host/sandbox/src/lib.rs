@@ -3,7 +3,8 @@
 //! The way of a plugin through this crate, in the order of the modules below:
 //!
 //! 1. [`Engine::load`] takes the bytes of a file: sniffs what they are, turns a core module into a component,
-//!    compiles it, checks its imports and exports, and gives a [`Plugin`] (once per content, CPU work).
+//!    compiles it (or finds it in the [`ArtefactCache`]), checks its imports and exports, and gives a [`Plugin`] (once
+//!    per content, CPU work).
 //! 2. [`Plugin::describe`] asks it what it wants, in an instance of its own, and gives a checked
 //!    [`Description`] (once per version).
 //! 3. [`PluginHandler`] is the informer's `EventHandler`: it keeps one instance and hands it one event at a
@@ -15,7 +16,9 @@
 //! Calls need a tokio runtime with its clock enabled around them; they use the thread that polls them for as
 //! long as the guest runs, with a break every 10 ms. Drive a [`PluginHandler`] on a thread of its own.
 
+mod artefacts;
 mod bindings;
+mod compiler;
 mod context;
 mod deadline;
 mod description;
@@ -37,12 +40,15 @@ mod stdio;
 mod text;
 mod ticker;
 
+pub use artefacts::{ArtefactCache, CacheError, CacheStats};
+pub use compiler::child::compile_for_parent;
+pub use compiler::{Compile, CompileStats, CompilerProcess, How, LARGE_PLUGIN_BYTES, ModeStats};
 pub use context::Context;
 pub use description::{Description, Proposal, Subscription};
-pub use engine::{Engine, EngineError};
+pub use engine::{Engine, EngineError, EngineOptions};
 pub use guest_log::{GuestLine, GuestLog, LogLevel, LogSource};
 pub use handler::PluginHandler;
-pub use hash::ContentHash;
+pub use hash::{ContentHash, HashedBytes};
 pub use limits::Limits;
 pub use load::{LoadError, LoadOptions, MAX_PLUGIN_BYTES};
 pub use plugin::{DescribeError, Plugin};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::time::timeout;
 
 use crate::bindings::PluginPre;
+use crate::compiler::How;
 use crate::context::Context;
 use crate::description::{self, Description};
 use crate::hash::ContentHash;
@@ -24,6 +25,7 @@ struct Inner {
     pre: PluginPre<GuestState>,
     hash: ContentHash,
     size: usize,
+    how: How,
 }
 
 /// Why a plugin has no description: this version cannot run.
@@ -46,8 +48,8 @@ pub enum DescribeError {
 // === impl Plugin ===
 
 impl Plugin {
-    pub(crate) fn new(pre: PluginPre<GuestState>, hash: ContentHash, size: usize) -> Self {
-        Self(Arc::new(Inner { pre, hash, size }))
+    pub(crate) fn new(pre: PluginPre<GuestState>, hash: ContentHash, size: usize, how: How) -> Self {
+        Self(Arc::new(Inner { pre, hash, size, how }))
     }
 
     /// The hash of the file's bytes.
@@ -58,6 +60,11 @@ impl Plugin {
     /// The number of the file's bytes.
     pub fn size(&self) -> usize {
         self.0.size
+    }
+
+    /// How its code came about.
+    pub fn how(&self) -> &How {
+        &self.0.how
     }
 
     pub(crate) fn pre(&self) -> &PluginPre<GuestState> {

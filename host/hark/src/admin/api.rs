@@ -75,6 +75,10 @@ struct RunningDocument<'a> {
     sha256: String,
     generation: u64,
     since: String,
+    /// The way its code was compiled, which is `optimized` also where `fast` was asked for and not possible.
+    compiled: &'static str,
+    /// It was in the artefact cache.
+    cached: bool,
     subscriptions: Vec<SubscriptionDocument<'a>>,
 }
 
@@ -192,6 +196,8 @@ fn running<'a>(version: &'a RunningView, joined: &'a [Joined]) -> RunningDocumen
         sha256: version.hash.to_string(),
         generation: version.generation,
         since: timestamp(version.since),
+        compiled: version.how.mode.as_str(),
+        cached: version.how.cached,
         subscriptions: description.subscriptions.iter().map(|one| subscription(one, joined)).collect(),
     }
 }

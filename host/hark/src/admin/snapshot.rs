@@ -12,6 +12,7 @@ use hark_informer::listener::{Joined, Listener, ListenerStats};
 use hark_informer::reflector::{ReflectorMetrics, ReflectorStatus};
 use hark_informer::resource::Selector;
 use hark_informer::shared_informer::SharedInformer;
+use hark_sandbox::{CompileStats, Engine};
 use tokio::sync::watch;
 
 use super::pulse::Pulse;
@@ -22,6 +23,8 @@ use crate::plugins::view::{PluginView, View};
 pub(crate) struct Sources {
     /// What the manager published last.
     pub(crate) views: watch::Receiver<Arc<View>>,
+    /// Compiles the plugins.
+    pub(crate) engine: Engine,
     /// The informers in use.
     pub(crate) factory: Arc<Factory>,
     /// Asks the manager's loop for a sign of life.
@@ -36,6 +39,8 @@ pub(crate) struct Sources {
 pub(super) struct Snapshot {
     pub(super) started: SystemTime,
     pub(super) view: Arc<View>,
+    /// What was compiled.
+    pub(super) compiled: CompileStats,
     /// In the order of [`View::plugins`].
     pub(super) plugins: Vec<PluginFacts>,
     /// In the order of their selectors.
@@ -72,7 +77,8 @@ impl Snapshot {
         let plugins = view.plugins.iter().cloned().map(PluginFacts::of).collect();
         let informers =
             sources.factory.informers().iter().map(|informer| InformerFacts::of(informer)).collect();
-        Self { started: sources.started, view, plugins, informers }
+        let compiled = sources.engine.stats();
+        Self { started: sources.started, view, compiled, plugins, informers }
     }
 }
 

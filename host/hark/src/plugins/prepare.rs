@@ -8,7 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hark_sandbox::{ContentHash, Context, Description, Engine, GuestLine, GuestLog, LoadOptions, Plugin};
+use hark_sandbox::{
+    Compile, ContentHash, Context, Description, Engine, GuestLine, GuestLog, HashedBytes, LoadError,
+    LoadOptions, LogLevel, Plugin,
+};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -32,6 +35,8 @@ pub(crate) struct Job {
     pub(crate) noticed: Instant,
     pub(crate) known: Known,
     pub(crate) allow_wat: bool,
+    /// How to compile if the configuration does not say.
+    pub(crate) compile: Compile,
     pub(crate) engine: Engine,
     pub(crate) output: Arc<Output>,
 }
@@ -97,13 +102,15 @@ impl Job {
         if Stamp::read(&self.file.path) != Some(self.file.stamp) {
             return Preparation::Stale;
         }
-        let hash = ContentHash::of(&bytes);
+        let content = HashedBytes::new(&bytes);
+        let hash = *content.hash();
         let refused =
             |(content, config): &(ContentHash, PluginConfig)| *content == hash && *config == self.config;
         if self.known.refused.as_ref().is_some_and(refused) {
             return Preparation::Same { hash };
         }
         // The same code with another part of the operator's: nothing to compile.
+        let begun = Instant::now();
         let mut compiled = None;
         if let Some((plugin, config)) = &self.known.running
             && *plugin.hash() == hash
@@ -111,33 +118,48 @@ impl Job {
             if *config == self.config {
                 return Preparation::Same { hash };
             }
-            compiled = Some(plugin.clone());
+            if config.compile == self.config.compile {
+                compiled = Some(plugin.clone());
+            }
         }
-        match self.compile_and_describe(&bytes, compiled) {
-            Ok((version, timings)) => Preparation::Ready { version: Box::new(version), timings },
+        let looked_up = compiled.is_none();
+        let plugin = match compiled.map_or_else(|| self.compile(&content), Ok) {
+            Ok(plugin) => plugin,
+            Err(LoadError::Abandoned) => return Preparation::Stale,
+            Err(error) => return Preparation::Failed { hash: Some(hash), message: error.to_string() },
+        };
+        let compile = begun.elapsed();
+        match self.describe(plugin) {
+            Ok((version, describe)) => {
+                let cached = looked_up && version.plugin.how().cached;
+                let timings = Timings { compile, cached, describe, ..Timings::default() };
+                Preparation::Ready { version: Box::new(version), timings }
+            }
             Err(message) => Preparation::Failed { hash: Some(hash), message },
         }
     }
 
-    fn compile_and_describe(
-        self,
-        bytes: &[u8],
-        compiled: Option<Plugin>,
-    ) -> Result<(Version, Timings), String> {
+    /// Compiles it, or finds it compiled. Given up when the file is another one meanwhile.
+    fn compile(&self, content: &HashedBytes<'_>) -> Result<Plugin, LoadError> {
+        let compile = self.config.compile.unwrap_or(self.compile);
+        let options = LoadOptions { allow_wat: self.allow_wat, compile };
+        let wanted = || Stamp::read(&self.file.path) == Some(self.file.stamp);
+        let plugin = self.engine.load_while(content, options, &wanted)?;
+        if let Some(reason) = &plugin.how().refusal {
+            let message = format!("compiled as optimized: {compile} does not take it: {reason}");
+            self.output.news(&self.plugin, LogLevel::Info, &message);
+        }
+        Ok(plugin)
+    }
+
+    /// Asks it what it wants; says how long that took.
+    fn describe(self, plugin: Plugin) -> Result<(Version, Duration), String> {
         let begun = Instant::now();
-        let options = LoadOptions { allow_wat: self.allow_wat };
-        let plugin = match compiled {
-            Some(plugin) => plugin,
-            None => self.engine.load(bytes, options).map_err(|error| error.to_string())?,
-        };
-        let compiled = Instant::now();
         let log = Arc::new(PluginLog { plugin: self.plugin, output: self.output });
         let settings = Arc::new(self.config.settings.clone());
         let context = Context { settings, limits: self.config.limits.clone(), log };
-        let description = describe(&plugin, &context)?;
-        let timings =
-            Timings { compile: compiled - begun, describe: compiled.elapsed(), ..Timings::default() };
-        Ok((Version { plugin, context, description: Arc::new(description), config: self.config }, timings))
+        let description = Arc::new(describe(&plugin, &context)?);
+        Ok((Version { plugin, context, description, config: self.config }, begun.elapsed()))
     }
 }
 

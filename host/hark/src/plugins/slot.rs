@@ -128,6 +128,7 @@ impl Slot {
         let (generation, since) = self.took_over;
         let running = self.running.as_ref().map(|running| RunningView {
             hash: *running.version.plugin.hash(),
+            how: running.version.plugin.how().clone(),
             description: running.version.description.clone(),
             generation,
             since,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use hark_informer::listener::Listener;
-use hark_sandbox::{ContentHash, Description};
+use hark_sandbox::{ContentHash, Description, How};
 
 /// See the file's head.
 #[derive(Clone, Default)]
@@ -54,6 +54,8 @@ pub(crate) struct PluginView {
 #[derive(Clone)]
 pub(crate) struct RunningView {
     pub(crate) hash: ContentHash,
+    /// How its code came about.
+    pub(crate) how: How,
     pub(crate) description: Arc<Description>,
     /// 1 for the first version that ran in this host, one more after each reload.
     pub(crate) generation: u64,

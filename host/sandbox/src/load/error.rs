@@ -3,13 +3,15 @@
 //! Made by every step of `load`, shown by the host as it is. Invariant: each message says what to do, lists
 //! all that is wrong of its kind, and shows names from the file only after cleaning.
 
+use std::time::Duration;
+
 use crate::text;
 
 /// Bytes of what a library says about a file.
 const DETAIL_BYTES: usize = 2 << 10;
 
 /// Why a file is no plugin.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, thiserror::Error)]
 pub enum LoadError {
     /// Nothing in it.
     #[error("the file is empty: was the build interrupted?")]
@@ -29,7 +31,8 @@ pub enum LoadError {
     #[error(
         "the file is not WebAssembly: it looks like {0}; a plugin is a component or a core module (it begins with `\\0asm`)"
     )]
-    NotWasm(&'static str),
+    // Found out before a process is asked to compile, so it never has to come from one.
+    NotWasm(#[serde(skip)] &'static str),
     /// Wasm of another version.
     #[error(
         "the file is WebAssembly of an unknown version (header {0:02x?}): build it with a current toolchain"
@@ -78,6 +81,15 @@ pub enum LoadError {
     /// It has another idea of the handler: all differences.
     #[error("it exports `{wanted}` with other types, so it was built against another version of the contract: {}", .0.join("; "), wanted = crate::load::exports::HANDLER)]
     ExportType(Vec<String>),
+    /// The process that compiles it was killed, crashed or made nonsense.
+    #[error("the process that compiled it broke: {0}")]
+    CompilerBroke(String),
+    /// The process that compiles it took too long, and was ended.
+    #[error("compiling it took more than {} s (host.compile_timeout) and was ended", .0.as_secs_f64())]
+    CompileTimeout(Duration),
+    /// Its file changed or went away while it was compiled.
+    #[error("the file changed while it was compiled")]
+    Abandoned,
     /// A bug in this host, met with this file.
     #[error("loading the file broke the host's compiler; this is a bug of the host's (see its log)")]
     Panicked,
@@ -88,7 +100,7 @@ fn list_or_nothing(names: &[String]) -> String {
 }
 
 /// An error of wasmtime's with its causes, safe to show.
-pub(super) fn chain(error: &wasmtime::Error) -> String {
+pub(crate) fn chain(error: &wasmtime::Error) -> String {
     detail(&format!("{error:#}"))
 }
 

@@ -1,7 +1,8 @@
 //! From the bytes of a file to a plugin: sniff, componentize, compile, check imports and exports.
 //!
-//! Behind `Engine::load`. Each step is a file; this one puts them in order. Invariant: what comes out fits
-//! our world, so that instantiating it can fail only by what the guest does; and no input panics the host.
+//! Behind `Engine::load`. Each step is a file, and compiling, which may also be a look into the cache, is `compiler`;
+//! this one puts them in order. Invariant: what comes out fits our world, so that instantiating it can fail only by what
+//! the guest does; and no input panics the host.
 
 mod componentize;
 mod error;
@@ -10,18 +11,16 @@ mod imports;
 mod kind;
 
 use std::borrow::Cow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use wasmtime::Engine;
-use wasmtime::component::{Component, Linker};
 
 pub use self::error::LoadError;
-use self::error::chain;
+pub(crate) use self::error::chain;
 use self::kind::Kind;
 use crate::bindings::PluginPre;
-use crate::hash::ContentHash;
+use crate::compiler::{Backend, Compile, Compiled, Compiler, Task, guarded};
+use crate::hash::HashedBytes;
 use crate::plugin::Plugin;
-use crate::state::GuestState;
 
 /// Bytes of the largest file taken: several times a plugin with a whole Python in it.
 pub const MAX_PLUGIN_BYTES: usize = 128 << 20;
@@ -31,54 +30,42 @@ pub const MAX_PLUGIN_BYTES: usize = 128 << 20;
 pub struct LoadOptions {
     /// Take the text form of Wasm too (for `hark dev`).
     pub allow_wat: bool,
+    /// Which compiler to ask first.
+    pub compile: Compile,
 }
 
 /// Makes a plugin of a file's bytes.
-pub(crate) fn load(
-    engine: &Engine,
-    linker: &Linker<GuestState>,
-    bytes: &[u8],
-    options: LoadOptions,
-) -> Result<Plugin, LoadError> {
-    // The compiler and the component encoder are large and see whatever somebody saved into the folder: a
-    // panic in them must be that file's trouble, not the host's. They are left with nothing half-changed.
-    catch_unwind(AssertUnwindSafe(|| load_unguarded(engine, linker, bytes, options)))
-        .unwrap_or(Err(LoadError::Panicked))
+pub(crate) fn load(compiler: &Compiler, task: Task<'_>, options: LoadOptions) -> Result<Plugin, LoadError> {
+    // Also what follows compiling sees what somebody saved into the folder.
+    guarded(|| {
+        // Before the cache is asked, since text that was compiled once is still not taken by `hark run`.
+        if kind::sniff(task.content.bytes())? == Kind::Text && !options.allow_wat {
+            return Err(LoadError::TextNotAllowed);
+        }
+        link(compiler.component(task, options.compile)?, task.content)
+    })
 }
 
-fn load_unguarded(
-    engine: &Engine,
-    linker: &Linker<GuestState>,
-    bytes: &[u8],
-    options: LoadOptions,
-) -> Result<Plugin, LoadError> {
-    let hash = ContentHash::of(bytes);
-    let component = component_bytes(engine, bytes, options)?;
-    let component =
-        Component::from_binary(engine, &component).map_err(|error| LoadError::Compile(chain(&error)))?;
+fn link(compiled: Compiled<'_>, content: &HashedBytes<'_>) -> Result<Plugin, LoadError> {
+    let Compiled { component, backend: Backend { engine, linker, .. }, how } = compiled;
     exports::check(engine, &component)?;
     imports::check(engine, linker, &component)?;
     let pre = linker.instantiate_pre(&component).map_err(|error| LoadError::ImportType(chain(&error)))?;
     let pre = PluginPre::new(pre).map_err(|error| LoadError::ExportType(vec![chain(&error)]))?;
-    Ok(Plugin::new(pre, hash, bytes.len()))
+    Ok(Plugin::new(pre, *content.hash(), content.bytes().len(), how))
 }
 
-/// The component that the file is, or is turned into.
-fn component_bytes<'a>(
-    engine: &Engine,
-    bytes: &'a [u8],
-    options: LoadOptions,
-) -> Result<Cow<'a, [u8]>, LoadError> {
+/// The component that the file is, or is turned into. (Where text is not allowed, that was found out before.)
+pub(crate) fn component_bytes<'a>(engine: &Engine, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, LoadError> {
     match kind::sniff(bytes)? {
         Kind::Component => Ok(Cow::Borrowed(bytes)),
         Kind::CoreModule => componentize::componentize(engine, bytes).map(Cow::Owned),
-        Kind::Text if options.allow_wat => {
+        Kind::Text => {
             let binary = wat::parse_bytes(bytes).map_err(|error| LoadError::Wat(error.to_string()))?;
             match kind::sniff(&binary)? {
                 Kind::CoreModule => componentize::componentize(engine, &binary).map(Cow::Owned),
                 _ => Ok(Cow::Owned(binary.into_owned())),
             }
         }
-        Kind::Text => Err(LoadError::TextNotAllowed),
     }
 }

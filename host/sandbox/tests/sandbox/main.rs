@@ -5,6 +5,7 @@
 
 mod answers;
 mod caching;
+mod compiling;
 mod describing;
 mod faults;
 mod importing;

@@ -258,7 +258,7 @@ pub(crate) fn engine() -> &'static Engine {
 }
 
 pub(crate) fn load(text: &str) -> Result<Plugin, LoadError> {
-    engine().load(text.as_bytes(), LoadOptions { allow_wat: true })
+    engine().load(text.as_bytes(), LoadOptions { allow_wat: true, ..LoadOptions::default() })
 }
 
 /// Remembers what was said.

@@ -7,7 +7,7 @@ use hark_informer::delta_fifo::DeltaFifoStats;
 use hark_informer::listener::{Listener, ListenerConfig};
 use hark_informer::reflector::{ProblemKind, ReflectorMetrics, ReflectorStatus};
 use hark_informer::resource::Selector;
-use hark_sandbox::{ContentHash, Description};
+use hark_sandbox::{CompileStats, ContentHash, Description, How};
 
 use super::*;
 use crate::plugins::view::{PluginView, Refusal, RunningView};
@@ -34,6 +34,7 @@ fn plugin_with(running: bool, preparing: bool, refused: bool) -> PluginFacts {
     let refusal = refused.then(|| Refusal { hash: None, message: "no \x1b[2J\u{7f}Wasm".into() });
     let running = running.then(|| RunningView {
         hash: ContentHash::of(b"abc"),
+        how: How::default(),
         description: Arc::new(Description::default()),
         generation: 1,
         since: UNIX_EPOCH,
@@ -134,8 +135,13 @@ fn the_host_is_ready_when_its_folder_can_be_read_and_it_is_not_stopping() {
         ),
         (view(FolderState::Readable, None, true), false, ["-failed: the host is stopping", "+ok", "+ok"]),
     ] {
-        let snapshot =
-            Snapshot { started: UNIX_EPOCH, view: Arc::new(view), plugins: vec![], informers: vec![] };
+        let snapshot = Snapshot {
+            started: UNIX_EPOCH,
+            view: Arc::new(view),
+            compiled: CompileStats::default(),
+            plugins: vec![],
+            informers: vec![],
+        };
         let checks = checks(&snapshot);
         let want: Vec<String> = ["shutdown", "configuration", "folder plugins"]
             .iter()

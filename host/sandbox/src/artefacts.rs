@@ -1,0 +1,215 @@
+//! The artefact cache: machine code of contents that were compiled before, kept as whole files and mapped when needed.
+//!
+//! Used by the compiler alone; the host opens it once. One folder, which only this user can write to, may serve several
+//! hosts at a time. Invariants: an entry is used only after every byte was compared with its seal, and never changes; a
+//! cache that cannot be read or written stops no plugin, it only makes them slower to start; at most the bound's bytes
+//! are kept, what was used last the longest.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `key` | what an artefact is of, and its name |
+//! | `seal` | how damage is found |
+//! | `folder` | the files, whose they are, and how they are replaced |
+//! | `mapped` | from a checked file to code (the host's only `unsafe`) |
+
+mod folder;
+mod key;
+mod mapped;
+mod seal;
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
+
+pub use self::folder::CacheError;
+use self::folder::{Entry, Folder, Opened};
+pub(crate) use self::key::{Key, Maker};
+pub(crate) use self::mapped::{Checked, Content, check, component};
+pub(crate) use self::seal::{Held, write};
+
+/// Keeps artefacts; see the file's head. Cheap to clone; clones are the same cache.
+#[derive(Debug, Clone)]
+pub struct ArtefactCache(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    folder: Folder,
+    /// Bytes that are kept at most.
+    bound: u64,
+    /// What was there when the folder was last looked through.
+    bytes: AtomicU64,
+    entries: AtomicU64,
+    damaged: AtomicU64,
+    foreign: AtomicU64,
+    evicted: AtomicU64,
+    /// That nothing can be written was said.
+    complained: AtomicBool,
+}
+
+/// What a cache holds and has dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Bytes of all entries, when this host last added one.
+    pub bytes: u64,
+    /// Their number.
+    pub entries: u64,
+    /// Entries dropped because their bytes had changed.
+    pub damaged: u64,
+    /// Entries dropped because they were links, somebody else's, or others could write to them.
+    pub foreign: u64,
+    /// Entries dropped to keep the bound.
+    pub evicted: u64,
+}
+
+impl ArtefactCache {
+    /// Opens the cache in a folder, which is made (mode 0700) if it is not there, and tidies it up: leftovers of hosts
+    /// that were killed go, and what is above `bound` bytes.
+    ///
+    /// # Errors
+    /// [`CacheError`] if the folder cannot be made, or others could change what is in it.
+    pub fn open(folder: &Path, bound: u64) -> Result<Self, CacheError> {
+        let cache = Self(Arc::new(Inner {
+            folder: Folder::open(folder)?,
+            bound,
+            bytes: AtomicU64::default(),
+            entries: AtomicU64::default(),
+            damaged: AtomicU64::default(),
+            foreign: AtomicU64::default(),
+            evicted: AtomicU64::default(),
+            complained: AtomicBool::default(),
+        }));
+        cache.tidy();
+        Ok(cache)
+    }
+
+    /// What it holds.
+    pub fn stats(&self) -> CacheStats {
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let Inner { bytes, entries, damaged, foreign, evicted, .. } = &*self.0;
+        CacheStats {
+            bytes: read(bytes),
+            entries: read(entries),
+            damaged: read(damaged),
+            foreign: read(foreign),
+            evicted: read(evicted),
+        }
+    }
+
+    /// What is kept under a key, checked. An entry that cannot be trusted is dropped, and said.
+    pub(crate) fn find(&self, key: &Key) -> Option<Content> {
+        let name = key.to_string();
+        let file = match self.0.folder.entry(&name) {
+            Ok(Opened::Ours(file)) => file,
+            Ok(Opened::Absent) => return None,
+            Ok(Opened::Foreign(reason)) => {
+                self.drop_entry(&name, reason, &self.0.foreign);
+                return None;
+            }
+            Err(error) => {
+                tracing::warn!("artefact {name} in {} cannot be opened: {error}", self.0.folder);
+                return None;
+            }
+        };
+        // The time of the last change says when it was last used, also where the file system keeps no time of
+        // reading. A folder that can only be read keeps its order.
+        let _ = file.set_modified(SystemTime::now());
+        match check(file, key) {
+            Ok(content) => Some(content),
+            Err(damage) => {
+                self.drop_entry(&name, &damage.to_string(), &self.0.damaged);
+                None
+            }
+        }
+    }
+
+    /// Drops an entry that was found whole, but that wasmtime or the system does not take.
+    pub(crate) fn reject(&self, key: &Key, reason: &str) {
+        self.drop_entry(&key.to_string(), reason, &self.0.damaged);
+    }
+
+    fn drop_entry(&self, name: &str, reason: &str, counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let folder = &self.0.folder;
+        match folder.remove(name) {
+            Ok(()) => tracing::warn!("artefact {name} in {folder} is dropped, and compiled anew: {reason}"),
+            Err(error) => tracing::warn!(
+                "artefact {name} in {folder} is not used: {reason}; nor can it be dropped: {error}"
+            ),
+        }
+    }
+
+    /// Keeps a sealed entry, and drops what is too much. If it cannot be written, that is said once.
+    pub(crate) fn keep(&self, key: &Key, sealed: &mut impl Read) {
+        match self.try_keep(key, sealed) {
+            Ok(()) => self.0.complained.store(false, Ordering::Relaxed),
+            Err(error) if self.0.complained.swap(true, Ordering::Relaxed) => {
+                tracing::debug!("cannot keep artefact {key}: {error}");
+            }
+            Err(error) => tracing::warn!(
+                "cannot write to the artefact cache in {}, so what is compiled is not remembered: {error}; \
+                 make room there, or set host.cache_dir",
+                self.0.folder
+            ),
+        }
+        self.tidy();
+    }
+
+    fn try_keep(&self, key: &Key, sealed: &mut impl Read) -> io::Result<()> {
+        let mut temporary = self.0.folder.temporary()?;
+        io::copy(sealed, temporary.file())?;
+        temporary.become_entry(&key.to_string())
+    }
+
+    /// Removes leftovers and what is above the bound, and counts the rest. Another host may do the same.
+    fn tidy(&self) {
+        let entries = match self.0.folder.clean_and_list() {
+            Ok(entries) => entries,
+            Err(error) => {
+                return tracing::warn!(
+                    "cannot look through the artefact cache in {}: {error}",
+                    self.0.folder
+                );
+            }
+        };
+        let excess = excess(entries, self.0.bound);
+        for entry in &excess.dropped {
+            if let Err(error) = self.0.folder.remove(&entry.name) {
+                tracing::debug!("cannot drop artefact {}: {error}", entry.name);
+                continue;
+            }
+            self.0.evicted.fetch_add(1, Ordering::Relaxed);
+        }
+        self.0.bytes.store(excess.kept_bytes, Ordering::Relaxed);
+        self.0.entries.store(excess.kept, Ordering::Relaxed);
+    }
+}
+
+/// What to drop to keep a bound.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Excess {
+    dropped: Vec<Entry>,
+    kept: u64,
+    kept_bytes: u64,
+}
+
+/// Keeps what was used last, as long as it fits.
+fn excess(mut entries: Vec<Entry>, bound: u64) -> Excess {
+    entries.sort_by(|a, b| b.used.cmp(&a.used).then_with(|| a.name.cmp(&b.name)));
+    let mut excess = Excess::default();
+    let mut full = false;
+    for entry in entries {
+        full |= excess.kept_bytes.saturating_add(entry.bytes) > bound;
+        if full {
+            excess.dropped.push(entry);
+        } else {
+            excess.kept += 1;
+            excess.kept_bytes += entry.bytes;
+        }
+    }
+    excess
+}
+
+#[cfg(test)]
+mod tests;

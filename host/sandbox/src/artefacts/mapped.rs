@@ -1,0 +1,74 @@
+//! From an artefact's file to a component whose code is that file, mapped into memory.
+//!
+//! The one place in the host with `unsafe`. wasmtime trusts the machine code that it is given, so
+//! `Component::deserialize_file` asks two things of its caller, and here is why both hold:
+//!
+//! 1. *The bytes are wasmtime's own output.* Callers hand in a [`Checked`], which only [`check`] makes, after it has
+//!    read every byte and compared them with a seal that names this engine, its settings and the content. A seal is
+//!    written by this program alone: by this process, or by its child, which is the same executable. The file is
+//!    either without a name (a memory file that only the two of them have), or an entry of the cache's folder, which
+//!    belongs to this user and which nobody else may write to (`folder.rs` looks at the folder and at the file, each by
+//!    its descriptor). Whoever can break this is the user that the host runs as, or root: they need no artefact to
+//!    run code in it.
+//! 2. *The file does not change while it is mapped.* It is mapped through `/proc/self/fd/N`, which opens the very file
+//!    that was checked, whatever its name leads to by now. Hark never writes to an entry once it is sealed: entries
+//!    are replaced by renaming and dropped by unlinking, and neither touches the file that is mapped. What was said of
+//!    others under 1 holds here too. The mapping is private, so nothing that wasmtime does reaches the file.
+//!
+//! Invariant: nothing but a [`Checked`] gets to wasmtime as machine code.
+#![allow(
+    unsafe_code,
+    reason = "loading machine code that this program made and sealed; the file's head says why it is sound"
+)]
+
+use std::fs::File;
+use std::io::{self, Seek};
+use std::os::fd::AsRawFd;
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use super::key::Key;
+use super::seal::{self, Damage, Held};
+
+/// A file whose every byte was compared with its seal, and which holds an artefact.
+#[derive(Debug)]
+pub(crate) struct Checked(File);
+
+impl Checked {
+    /// Reads it from its beginning, seal and all.
+    pub(crate) fn reader(&self) -> io::Result<File> {
+        let mut file = self.0.try_clone()?;
+        file.rewind()?;
+        Ok(file)
+    }
+}
+
+/// What a sealed file turned out to hold.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Artefact(Checked),
+    /// See [`Held::Refusal`].
+    Refusal(String),
+}
+
+/// Checks a file against the seal for this key.
+///
+/// # Errors
+/// [`Damage`] if it is not what was sealed.
+pub(crate) fn check(file: File, key: &Key) -> Result<Content, Damage> {
+    match seal::check(&file, key)? {
+        Held::Artefact => Ok(Content::Artefact(Checked(file))),
+        Held::Refusal(reason) => Ok(Content::Refusal(reason)),
+    }
+}
+
+/// The component whose code is this file.
+///
+/// # Errors
+/// If wasmtime does not know it as its own, or the system does not map it as code.
+pub(crate) fn component(engine: &Engine, artefact: &Checked) -> wasmtime::Result<Component> {
+    let path = format!("/proc/self/fd/{}", artefact.0.as_raw_fd());
+    // SAFETY: see the file's head: the bytes were made by this program for this engine, and stay as they are.
+    unsafe { Component::deserialize_file(engine, path) }
+}

@@ -1,0 +1,240 @@
+//! From a file's bytes to a component: looked up, or compiled, here or in a process of its own.
+//!
+//! Behind `Engine`. Invariants: content that was compiled before in the same way is not compiled again, as long as the
+//! cache holds it; nothing is compiled on the thread of anybody who is waited for, and always at low priority; what a
+//! compiler does (crash, be killed, go on for ever) is the trouble of that one file.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `mode` | the two ways of compiling |
+//! | `backend` | an engine for each |
+//! | `in_place` | compiling in this process: small files |
+//! | `process` | compiling in a child: large files, the parent's side |
+//! | `child` | the child's side |
+//! | `refusals` | contents that Winch does not take |
+//! | `counters` | how often what happened |
+
+mod backend;
+pub(crate) mod child;
+mod counters;
+mod in_place;
+mod mode;
+mod process;
+mod refusals;
+
+use std::time::Instant;
+
+use wasmtime::component::Component;
+
+pub(crate) use self::backend::{Backend, Backends};
+pub(crate) use self::counters::Counters;
+pub use self::counters::{CompileStats, ModeStats};
+use self::in_place::Pool;
+pub(crate) use self::in_place::guarded;
+pub use self::mode::Compile;
+pub use self::process::{CompilerProcess, LARGE_PLUGIN_BYTES};
+use self::refusals::Refusals;
+use crate::artefacts::{self, ArtefactCache, Content, Held, Key};
+use crate::hash::HashedBytes;
+use crate::load::LoadError;
+
+/// See the file's head.
+pub(crate) struct Compiler {
+    pub(crate) backends: Backends,
+    pub(crate) cache: Option<ArtefactCache>,
+    pub(crate) process: Option<CompilerProcess>,
+    pub(crate) pool: Pool,
+    pub(crate) refusals: Refusals,
+    pub(crate) counters: Counters,
+}
+
+/// A file on its way.
+#[derive(Clone, Copy)]
+pub(crate) struct Task<'a> {
+    pub(crate) content: &'a HashedBytes<'a>,
+    /// Asked now and then while a process compiles: when it says no, the process is killed.
+    pub(crate) wanted: &'a dyn Fn() -> bool,
+}
+
+/// What came of it.
+pub(crate) struct Compiled<'a> {
+    pub(crate) component: Component,
+    pub(crate) backend: &'a Backend,
+    pub(crate) how: How,
+}
+
+/// How a plugin's code came about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct How {
+    /// Which compiler made it, which is another one than was asked for if Winch does not take the content.
+    pub mode: Compile,
+    /// It was in the artefact cache.
+    pub cached: bool,
+    /// Why Winch does not take the content, if that has just been found out.
+    pub refusal: Option<String>,
+}
+
+/// What the cache has.
+enum LookUp {
+    Absent,
+    Found(Component),
+    /// The compiler does not take the content, for this reason.
+    Refused(String),
+}
+
+impl Compiler {
+    pub(crate) fn new(
+        backends: Backends,
+        cache: Option<ArtefactCache>,
+        process: Option<CompilerProcess>,
+    ) -> Self {
+        Self {
+            backends,
+            cache,
+            process,
+            pool: Pool::default(),
+            refusals: Refusals::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The component that a file is, or is turned into.
+    ///
+    /// # Errors
+    /// [`LoadError`] if no compiler takes it, or it is no longer wanted.
+    pub(crate) fn component(&self, task: Task<'_>, mode: Compile) -> Result<Compiled<'_>, LoadError> {
+        let optimized = &self.backends.optimized;
+        let compiled = match &self.backends.fast {
+            Some(fast) if mode == Compile::Fast => self.fast_or_optimized(task, fast, optimized),
+            _ => self.found_or_anew(task, optimized),
+        };
+        if compiled.as_ref().is_err_and(|error| *error != LoadError::Abandoned) {
+            self.counters.failed(mode);
+        }
+        compiled
+    }
+
+    /// With Winch, unless it does not take this content.
+    fn fast_or_optimized<'a>(
+        &self,
+        task: Task<'_>,
+        fast: &'a Backend,
+        optimized: &'a Backend,
+    ) -> Result<Compiled<'a>, LoadError> {
+        let key = fast.key(task.content.hash());
+        if self.refusals.has(&key) {
+            return self.found_or_anew(task, optimized);
+        }
+        let reason = match self.look_up(fast, &key) {
+            LookUp::Found(component) => return Ok(Compiled::cached(component, fast)),
+            LookUp::Refused(reason) => {
+                tracing::debug!("{}: Winch is known not to take it: {reason}", key.content().short());
+                self.refusals.add(&key);
+                return self.found_or_anew(task, optimized);
+            }
+            LookUp::Absent => match self.anew(task, fast, &key) {
+                // A bug in Winch is no reason not to run what Cranelift takes.
+                Err(error @ (LoadError::Compile(_) | LoadError::Panicked)) => error.to_string(),
+                other => return other,
+            },
+        };
+        // Only if Cranelift takes it was it Winch's fault.
+        let mut compiled = self.found_or_anew(task, optimized)?;
+        self.remember_refusal(&key, &reason);
+        compiled.how.refusal = Some(reason);
+        Ok(compiled)
+    }
+
+    fn remember_refusal(&self, key: &Key, reason: &str) {
+        self.counters.refused(key.mode());
+        self.refusals.add(key);
+        let Some(cache) = &self.cache else { return };
+        let mut sealed = Vec::new();
+        // A vector takes everything.
+        if artefacts::write(&mut sealed, key, &Held::Refusal(reason.to_owned()), &[]).is_ok() {
+            cache.keep(key, &mut sealed.as_slice());
+        }
+    }
+
+    /// From the cache, else anew.
+    fn found_or_anew<'a>(&self, task: Task<'_>, backend: &'a Backend) -> Result<Compiled<'a>, LoadError> {
+        let key = backend.key(task.content.hash());
+        match self.look_up(backend, &key) {
+            LookUp::Found(component) => Ok(Compiled::cached(component, backend)),
+            LookUp::Absent | LookUp::Refused(_) => self.anew(task, backend, &key),
+        }
+    }
+
+    fn look_up(&self, backend: &Backend, key: &Key) -> LookUp {
+        let Some(cache) = &self.cache else { return LookUp::Absent };
+        match cache.find(key) {
+            None => LookUp::Absent,
+            Some(Content::Refusal(reason)) => LookUp::Refused(reason),
+            Some(Content::Artefact(artefact)) => match artefacts::component(&backend.engine, &artefact) {
+                Ok(component) => {
+                    self.counters.cached(backend.mode);
+                    LookUp::Found(component)
+                }
+                Err(error) => {
+                    cache.reject(key, &format!("wasmtime does not load it: {error:#}"));
+                    LookUp::Absent
+                }
+            },
+        }
+    }
+
+    fn anew<'a>(&self, task: Task<'_>, backend: &'a Backend, key: &Key) -> Result<Compiled<'a>, LoadError> {
+        let begun = Instant::now();
+        let component = self.compile(task, backend, key)?;
+        self.counters.compiled(backend.mode, begun.elapsed());
+        Ok(Compiled::new(component, backend))
+    }
+
+    fn compile(&self, task: Task<'_>, backend: &Backend, key: &Key) -> Result<Component, LoadError> {
+        if let Some(process) = &self.process
+            && task.content.bytes().len() >= process.smallest
+        {
+            match process.compile(task, key) {
+                Ok(artefact) => return self.keep_and_map(&artefact, backend, key),
+                Err(process::Failure::Refused(error)) => return Err(error),
+                // Better slower neighbours for a moment than no plugin.
+                Err(process::Failure::NotStarted(error)) => {
+                    tracing::warn!("cannot start a process to compile in, so this one does it: {error}");
+                }
+            }
+        }
+        let component = self.pool.compile(&self.backends, backend, task.content.bytes())?;
+        if let Some(cache) = &self.cache {
+            in_place::keep(cache, key, &component);
+        }
+        Ok(component)
+    }
+
+    /// What a child has made goes into the cache, and is mapped from there; without one it stays in memory.
+    fn keep_and_map(
+        &self,
+        artefact: &process::Artefact,
+        backend: &Backend,
+        key: &Key,
+    ) -> Result<Component, LoadError> {
+        let mapped = self.cache.as_ref().and_then(|cache| {
+            cache.keep(key, &mut artefact.reader().ok()?);
+            match cache.find(key)? {
+                Content::Artefact(kept) => artefacts::component(&backend.engine, &kept).ok(),
+                Content::Refusal(_) => None,
+            }
+        });
+        mapped.map_or_else(|| artefact.component(backend), Ok)
+    }
+}
+
+impl<'a> Compiled<'a> {
+    fn new(component: Component, backend: &'a Backend) -> Self {
+        Self { component, backend, how: How { mode: backend.mode, cached: false, refusal: None } }
+    }
+
+    fn cached(component: Component, backend: &'a Backend) -> Self {
+        let how = How { mode: backend.mode, cached: true, refusal: None };
+        Self { component, backend, how }
+    }
+}

@@ -1,0 +1,81 @@
+//! wasmtime set up for one way of compiling, with everything that plugins may import.
+//!
+//! Made by `Engine`, and by the child that compiles, so that both are the same. Invariant: all settings but the
+//! compiler are the same in both ways, so a plugin has the same world and the same limits in either.
+
+use wasmtime::component::Linker;
+use wasmtime::{Config, Engine, Strategy};
+
+use super::mode::Compile;
+use crate::artefacts::{Key, Maker};
+use crate::hash::ContentHash;
+use crate::host;
+use crate::state::GuestState;
+
+/// See the file's head.
+pub(crate) struct Backend {
+    pub(crate) mode: Compile,
+    pub(crate) engine: Engine,
+    pub(crate) linker: Linker<GuestState>,
+    maker: Maker,
+}
+
+/// Both ways.
+pub(crate) struct Backends {
+    pub(crate) optimized: Backend,
+    /// None where Winch does not know the machine: then everything is optimized.
+    pub(crate) fast: Option<Backend>,
+}
+
+impl Backends {
+    pub(crate) fn new() -> wasmtime::Result<Self> {
+        let optimized = Backend::new(Compile::Optimized)?;
+        let fast = match Backend::new(Compile::Fast) {
+            Ok(fast) => Some(fast),
+            Err(error) => {
+                tracing::debug!("compile = \"fast\" is \"optimized\" on this machine: {error:#}");
+                None
+            }
+        };
+        Ok(Self { optimized, fast })
+    }
+
+    /// The backend for a mode, if this machine has it.
+    pub(crate) fn of(&self, mode: Compile) -> Option<&Backend> {
+        match mode {
+            Compile::Optimized => Some(&self.optimized),
+            Compile::Fast => self.fast.as_ref(),
+        }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Backend> {
+        std::iter::once(&self.optimized).chain(&self.fast)
+    }
+}
+
+impl Backend {
+    fn new(mode: Compile) -> wasmtime::Result<Self> {
+        let engine = Engine::new(&config(mode))?;
+        let mut linker = Linker::new(&engine);
+        host::add_to_linker(&mut linker)?;
+        let maker = Maker::of(&engine);
+        Ok(Self { mode, engine, linker, maker })
+    }
+
+    /// What an artefact of this content is called.
+    pub(crate) fn key(&self, content: &ContentHash) -> Key {
+        Key::new(*content, self.mode, self.maker)
+    }
+}
+
+/// The defaults, but for epochs: they stop a guest that spins. Fuel would cost more and tell less; the pooling
+/// allocator pays only for short-lived instances, and ours are kept.
+fn config(mode: Compile) -> Config {
+    let mut config = Config::new();
+    config.epoch_interruption(true);
+    config.strategy(match mode {
+        Compile::Optimized => Strategy::Cranelift,
+        Compile::Fast => Strategy::Winch,
+    });
+    config
+}

@@ -1,0 +1,80 @@
+//! Compiling in a process of its own: the child's side.
+//!
+//! Run by a program that [`super::CompilerProcess`] names, which is the host's own binary with a hidden subcommand.
+//! Invariants: reads its standard input, writes an artefact or a reason, touches nothing else; has the lowest claim on
+//! the machine's cores and memory; does not outlive its parent.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use super::backend::Backends;
+use super::in_place::{self, Pool};
+use super::mode::Compile;
+use crate::artefacts::{self, Held};
+use crate::hash::HashedBytes;
+use crate::load::LoadError;
+
+/// The exit code of a child whose last line on standard error is a [`LoadError`] as JSON.
+pub(super) const REFUSED: u8 = 3;
+
+/// Why a child ends badly.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The file's trouble.
+    #[error(transparent)]
+    Refused(#[from] LoadError),
+    #[error("cannot read the file or write the artefact: {0}")]
+    Stream(#[from] io::Error),
+    #[error("the Wasm engine cannot be set up: {0:#}")]
+    Engine(wasmtime::Error),
+    #[error("this machine has no such compiler")]
+    NoBackend,
+    #[error("the parent has ended")]
+    Orphan,
+}
+
+/// Compiles the file on standard input and writes the sealed artefact to standard output, for the process `parent`,
+/// which has started this one. Call it first thing in `main`: it lowers the priority of the whole process.
+pub fn compile_for_parent(mode: Compile, parent: u32) -> ExitCode {
+    let (code, message) = match run(mode, parent) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Refused(error)) => (ExitCode::from(REFUSED), serde_json::to_string(&error)),
+        Err(failure) => (ExitCode::FAILURE, Ok(failure.to_string())),
+    };
+    let message = message.unwrap_or_else(|error| error.to_string());
+    // If this cannot be said, the exit code says enough.
+    let _ = writeln!(io::stderr(), "{message}");
+    code
+}
+
+fn run(mode: Compile, parent: u32) -> Result<(), Failure> {
+    end_with(parent)?;
+    in_place::be_nice();
+    offer_to_be_killed();
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes)?;
+    let content = HashedBytes::new(&bytes);
+    let backends = Backends::new().map_err(Failure::Engine)?;
+    let backend = backends.of(mode).ok_or(Failure::NoBackend)?;
+    let artefact = Pool::default().artefact(&backends, backend, content.bytes())?;
+    let mut output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    artefacts::write(&mut output, &backend.key(content.hash()), &Held::Artefact, &artefact)?;
+    Ok(())
+}
+
+/// Has the system end this process when the thread that started it ends. If that has happened already, somebody else
+/// is the parent now.
+fn end_with(parent: u32) -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)?;
+    let is_parent = getppid().is_some_and(|pid| u32::try_from(pid.as_raw_nonzero().get()) == Ok(parent));
+    if is_parent { Ok(()) } else { Err(Failure::Orphan) }
+}
+
+/// When memory runs out, this process goes before the host. Where that cannot be said, the system chooses by size.
+fn offer_to_be_killed() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+}

@@ -1,0 +1,202 @@
+//! Compiling in a process of its own: the parent's side.
+//!
+//! Used by the compiler for large files. The child gets the file as its standard input, and writes the sealed artefact to
+//! its standard output and, if there is none, the reason to its standard error; all three are files in memory, so nobody
+//! ever waits for the other to read. (The artefact is then copied into the cache by the parent: a full disk is not the
+//! plugin's fault, and a child that is killed leaves nothing behind.) Invariants: the child has no environment, no
+//! descriptor of the host's but those three, and a process group of its own, so that a Ctrl-C is the host's alone; it ends when it has
+//! taken too long, when its result is no longer wanted, and with the thread that waits for it. What comes from it is
+//! used only if its seal is whole.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::MemfdFlags;
+use wasmtime::component::Component;
+
+use super::backend::Backend;
+use super::child;
+use super::{Key, Task};
+use crate::artefacts::{self, Checked, Content};
+use crate::load::{self, LoadError};
+use crate::text;
+
+/// Time between two looks at the child.
+const POLL: Duration = Duration::from_millis(5);
+/// Bytes of what a child says that are read.
+const MESSAGES_MAX: u64 = 64 << 10;
+/// Bytes of it that are logged.
+const LOGGED_MAX: usize = 4 << 10;
+
+/// Bytes of the smallest file for which a process of its own is worth its while. Below, compiling takes half a second of CPU
+/// at most and some 30 MB that the allocator uses again; a process costs 15 to 30 ms more (`examples/compiling.rs`).
+pub const LARGE_PLUGIN_BYTES: usize = 512 << 10;
+
+/// How to start a process that compiles: a program that ends up in [`crate::compile_for_parent`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompilerProcess {
+    /// The program. It must be the very executable that runs, or artefacts do not fit (they are refused then).
+    pub program: PathBuf,
+    /// Its first arguments. The mode and the parent's process number follow them.
+    pub arguments: Vec<OsString>,
+    /// Bytes of the smallest file that it is started for, usually [`LARGE_PLUGIN_BYTES`].
+    pub smallest: usize,
+    /// How long it may take, on the clock.
+    pub timeout: Duration,
+}
+
+/// Why there is no artefact.
+pub(super) enum Failure {
+    /// The file's trouble.
+    Refused(LoadError),
+    /// The machine's: nothing was tried.
+    NotStarted(io::Error),
+}
+
+/// What a child made.
+pub(super) struct Artefact(Checked);
+
+/// The child's standard streams.
+struct Streams {
+    input: File,
+    output: File,
+    messages: File,
+}
+
+/// A child that does not outlive whoever waits for it.
+struct Running(Child);
+
+impl CompilerProcess {
+    /// Compiles a file, and waits for it on this thread.
+    pub(super) fn compile(&self, task: Task<'_>, key: &Key) -> Result<Artefact, Failure> {
+        let streams = Streams::new(task.content.bytes()).map_err(Failure::NotStarted)?;
+        let mut child = self.start(&streams, key).map_err(Failure::NotStarted)?;
+        let status = child.wait(self.timeout, task.wanted).map_err(Failure::Refused)?;
+        let messages = messages(streams.messages);
+        let result =
+            if status.success() { result(streams.output, key) } else { Err(refusal(status, &messages)) };
+        if matches!(result, Err(LoadError::CompilerBroke(_) | LoadError::Panicked)) && !messages.is_empty() {
+            let content = key.content().short();
+            tracing::error!("compiling {content}: {}", text::clean(&messages, LOGGED_MAX));
+        }
+        result.map_err(Failure::Refused)
+    }
+
+    fn start(&self, streams: &Streams, key: &Key) -> io::Result<Running> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .args([key.mode().as_str(), &std::process::id().to_string()])
+            .env_clear()
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::from(streams.input.try_clone()?))
+            .stdout(Stdio::from(streams.output.try_clone()?))
+            .stderr(Stdio::from(streams.messages.try_clone()?));
+        command.spawn().map(Running)
+    }
+}
+
+impl Streams {
+    fn new(input: &[u8]) -> io::Result<Self> {
+        let mut streams = Self {
+            input: memory("hark-wasm")?,
+            output: memory("hark-artefact")?,
+            messages: memory("hark-messages")?,
+        };
+        streams.input.write_all(input)?;
+        streams.input.rewind()?;
+        Ok(streams)
+    }
+}
+
+fn memory(name: &str) -> io::Result<File> {
+    Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
+}
+
+impl Running {
+    /// Waits for its end, at most for `limit` and while it is wanted.
+    fn wait(&mut self, limit: Duration, wanted: &dyn Fn() -> bool) -> Result<ExitStatus, LoadError> {
+        let begun = Instant::now();
+        loop {
+            match self.0.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
+                Err(error) => {
+                    return Err(LoadError::CompilerBroke(format!("it cannot be waited for: {error}")));
+                }
+            }
+            if begun.elapsed() >= limit {
+                return Err(LoadError::CompileTimeout(limit));
+            }
+            if !wanted() {
+                return Err(LoadError::Abandoned);
+            }
+            // Returning early makes one look more and no harm.
+            thread::park_timeout(POLL);
+        }
+    }
+}
+
+impl Drop for Running {
+    /// One that has ended is not killed: the standard library knows that it has been waited for.
+    fn drop(&mut self) {
+        if let Err(error) = self.0.kill().and_then(|()| self.0.wait()) {
+            tracing::warn!("cannot end the process that compiles ({}): {error}", self.0.id());
+        }
+    }
+}
+
+impl Artefact {
+    /// All of it, with its seal.
+    pub(super) fn reader(&self) -> io::Result<File> {
+        self.0.reader()
+    }
+
+    /// Mapped from memory.
+    pub(super) fn component(&self, backend: &Backend) -> Result<Component, LoadError> {
+        artefacts::component(&backend.engine, &self.0)
+            .map_err(|error| LoadError::Compile(load::chain(&error)))
+    }
+}
+
+/// What a child that ended well has made.
+fn result(output: File, key: &Key) -> Result<Artefact, LoadError> {
+    match artefacts::check(output, key) {
+        Ok(Content::Artefact(artefact)) => Ok(Artefact(artefact)),
+        Ok(Content::Refusal(_)) => Err(LoadError::CompilerBroke("it wrote no artefact".to_owned())),
+        Err(damage) => Err(LoadError::CompilerBroke(format!("its artefact cannot be used: {damage}"))),
+    }
+}
+
+/// Why a child that ended badly has made nothing.
+fn refusal(status: ExitStatus, messages: &str) -> LoadError {
+    let last = messages.lines().next_back().unwrap_or_default();
+    if status.code() == Some(i32::from(child::REFUSED))
+        && let Ok(error) = serde_json::from_str(last)
+    {
+        return error;
+    }
+    LoadError::CompilerBroke(match (status.signal(), status.code()) {
+        (Some(9), _) => {
+            "it was killed (signal 9), which is what the system does when memory runs out".to_owned()
+        }
+        (Some(signal), _) => format!("it was ended by signal {signal}"),
+        (None, Some(code)) => format!("it ended with exit code {code}"),
+        (None, None) => "it ended".to_owned(),
+    })
+}
+
+fn messages(mut file: File) -> String {
+    let mut bytes = Vec::new();
+    match file.rewind().and_then(|()| file.take(MESSAGES_MAX).read_to_end(&mut bytes)) {
+        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => format!("what it said cannot be read: {error}"),
+    }
+}
