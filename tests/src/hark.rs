@@ -105,6 +105,7 @@ impl Setup {
             .args(&self.arguments)
             .current_dir(at)
             .env("XDG_STATE_HOME", at.join("state"))
+            .env("XDG_CACHE_HOME", at.join("cache"))
             .stdin(Stdio::null())
             .stdout(File::create(at.join("stdout"))?)
             .stderr(File::create(at.join("stderr"))?)
@@ -116,13 +117,14 @@ impl Setup {
 
 /// Nothing of the user's own cluster or settings leaks into a test.
 pub fn clean(mut command: Command) -> Command {
-    const NAMES: [&str; 6] = [
+    const NAMES: [&str; 7] = [
         "KUBECONFIG",
         "HARK_LOG",
         "RUST_LOG",
         "KUBERNETES_SERVICE_HOST",
         "KUBERNETES_SERVICE_PORT",
         "XDG_STATE_HOME",
+        "XDG_CACHE_HOME",
     ];
     for name in NAMES {
         command.env_remove(name);

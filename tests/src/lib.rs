@@ -10,6 +10,7 @@ mod go_binary;
 pub mod guests;
 pub mod hark;
 pub mod http;
+pub mod large;
 pub mod prometheus;
 pub mod proxy;
 pub mod realserver;
