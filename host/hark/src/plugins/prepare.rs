@@ -15,7 +15,7 @@ use hark_sandbox::{
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::running::Version;
+use super::running::{Version, guest_runtime};
 use super::slot::Known;
 use crate::config::PluginConfig;
 use crate::folder::{PluginFile, Stamp};
@@ -174,8 +174,8 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 
 /// Foreign code: on this blocking thread, with a runtime of its own for its timers.
 fn describe(plugin: &Plugin, context: &Context) -> Result<Description, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start a runtime to describe it: {error}"))?;
+    let runtime =
+        guest_runtime().map_err(|error| format!("cannot start a runtime to describe it: {error}"))?;
     runtime.block_on(plugin.describe(context)).map_err(|error| error.to_string())
 }
 

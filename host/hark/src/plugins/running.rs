@@ -12,6 +12,7 @@ use hark_informer::handler::{Delivery, EventHandler, HandleFuture, Threaded};
 use hark_informer::listener::{Ended, Listener, ListenerConfig, OnRestart, OnSwap, Subscription, SwapReport};
 use hark_informer::resource::Selector;
 use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler};
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -138,7 +139,7 @@ impl Start {
         }
         let threaded = |lane: usize| -> std::io::Result<Box<dyn EventHandler>> {
             let name = format!("plugin:{}/{lane}", self.plugin);
-            Ok(Box::new(Threaded::spawn(&name, self.handler(listener, letters))?))
+            Ok(Box::new(Threaded::spawn_on(&name, self.handler(listener, letters), guest_runtime()?)?))
         };
         (0..count).map(threaded).collect()
     }
@@ -161,6 +162,15 @@ impl Start {
     }
 }
 
+/// What drives the calls of one thread into guests: timers, and no sockets, which a guest may not have. They would cost
+/// each thread four descriptors, and 4 KiB.
+///
+/// # Errors
+/// If the system refuses.
+pub(super) fn guest_runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_time().build()
+}
+
 impl Running {
     /// Starts the plugin's thread with its first version.
     ///
@@ -175,7 +185,7 @@ impl Running {
         let letters = Letters::new(&name, dead_letters, start.output.clone());
         let listener = Listener::new(version.treatment().listener, letters.dead_letter());
         let handlers = start.handlers(&listener, &letters)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = guest_runtime()?;
         let (sender, ended) = oneshot::channel();
         let (runs, died) = (listener.clone(), Died { plugin: name.clone(), events });
         std::thread::Builder::new().name(format!("plugin:{name}")).spawn(move || {

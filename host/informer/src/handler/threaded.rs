@@ -4,6 +4,7 @@
 //! blocks would hold its neighbours back. Invariants: the inner handler is called and dropped on its thread and
 //! nowhere else; the thread ends when the [`Threaded`] is dropped, and survives a panic of the handler.
 
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Call, Delivery, EventHandler, HandleFuture, Outcome, guarded};
@@ -26,7 +27,15 @@ impl Threaded {
     /// # Errors
     /// If the system gives no thread, or no runtime.
     pub fn spawn(name: &str, handler: Box<dyn EventHandler>) -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Self::spawn_on(name, handler, tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+    }
+
+    /// As [`Threaded::spawn`], with a runtime of the caller's, which need not have what the handler does not use: each
+    /// one that has sockets takes four descriptors.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn spawn_on(name: &str, handler: Box<dyn EventHandler>, runtime: Runtime) -> std::io::Result<Self> {
         let (jobs, inbox) = mpsc::channel(1);
         let work = move || runtime.block_on(serve(handler, inbox));
         std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
