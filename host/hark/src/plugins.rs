@@ -247,27 +247,34 @@ impl Manager {
 
     /// Starts to prepare every version that is new and not being prepared.
     fn prepare_changed(&mut self) {
-        for (plugin, slot) in &mut self.slots {
-            let config = self.config.current().plugin(plugin);
-            let Some((file, noticed)) = slot.begin(&config) else { continue };
-            let job = Job {
-                plugin: plugin.clone(),
-                file,
-                config,
-                noticed,
-                known: slot.known(),
-                allow_wat: self.options.allow_wat,
-                compile: self.options.compile,
-                engine: self.engine.clone(),
-                output: self.output.clone(),
-            };
-            let (permits, events) = (self.permits.clone(), self.events.clone());
-            tokio::spawn(async move {
-                let prepared = job.run(&permits).await;
-                // The manager is gone only when the host stops.
-                let _ = events.send(Event::Prepared(Box::new(prepared))).await;
-            });
+        let plugins: Vec<String> = self.slots.keys().cloned().collect();
+        for plugin in plugins {
+            self.prepare(&plugin);
         }
+    }
+
+    /// Starts to prepare a plugin's version if it is new and none is being prepared.
+    fn prepare(&mut self, plugin: &str) {
+        let Some(slot) = self.slots.get_mut(plugin) else { return };
+        let config = self.config.current().plugin(plugin);
+        let Some((file, noticed)) = slot.begin(&config) else { return };
+        let job = Job {
+            plugin: plugin.to_owned(),
+            file,
+            config,
+            noticed,
+            known: slot.known(),
+            allow_wat: self.options.allow_wat,
+            compile: self.options.compile,
+            engine: self.engine.clone(),
+            output: self.output.clone(),
+        };
+        let (permits, events) = (self.permits.clone(), self.events.clone());
+        tokio::spawn(async move {
+            let prepared = job.run(&permits).await;
+            // The manager is gone only when the host stops.
+            let _ = events.send(Event::Prepared(Box::new(prepared))).await;
+        });
     }
 
     fn prepared(&mut self, prepared: Prepared) {
@@ -287,7 +294,7 @@ impl Manager {
                 slot.refuse(hash, config, message);
             }
         }
-        self.prepare_changed();
+        self.prepare(&plugin);
     }
 
     /// Hands the plugin over to a prepared version.
@@ -344,7 +351,7 @@ impl Manager {
                 self.announce(&plugin, &version, Some((&old, report)), timings);
             }
         }
-        self.prepare_changed();
+        self.prepare(&plugin);
     }
 
     fn announce(
