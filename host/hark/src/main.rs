@@ -8,6 +8,7 @@ mod artefacts;
 mod cli;
 mod config;
 mod dead_letters;
+mod descriptors;
 mod dev;
 mod folder;
 mod host;
@@ -58,6 +59,7 @@ fn run_host<F: Future<Output = anyhow::Result<()>>>(
 ) -> anyhow::Result<()> {
     let config = host::ConfigFile::find(named)?;
     telemetry::init(log.or(config.current().host.log.as_deref()))?;
+    descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(command(config));
     // Plugin threads that outlived their budget, and compilations under way, are not waited for.
