@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use tokio::process::Child;
+use tokio::process::{Child, ChildStdout};
 
 use crate::eventually;
 use crate::trace::{self, Line};
@@ -21,6 +21,19 @@ pub struct Setup {
     arguments: Vec<String>,
     /// `--admin`: any free port, since many run at a time.
     admin: Option<String>,
+    program: Option<PathBuf>,
+    trace: TraceTo,
+}
+
+/// Where Hark writes its trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceTo {
+    /// A file, for [`Hark::trace`].
+    File,
+    /// A pipe, for [`Hark::take_pipe`]: whoever takes it must read it, or the plugins wait.
+    Pipe,
+    /// There is none.
+    Nowhere,
 }
 
 /// A running Hark.
@@ -49,7 +62,25 @@ impl Setup {
     pub fn new() -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("hark-test-").tempdir()?;
         std::fs::create_dir(folder.path().join("plugins"))?;
-        Ok(Self { folder, arguments: Vec::new(), admin: Some("127.0.0.1:0".into()) })
+        let admin = Some("127.0.0.1:0".into());
+        Ok(Self { folder, arguments: Vec::new(), admin, program: None, trace: TraceTo::File })
+    }
+
+    /// Runs another binary than the one beside the tests.
+    #[must_use]
+    pub fn program(self, program: &Path) -> Self {
+        Self { program: Some(program.to_owned()), ..self }
+    }
+
+    /// Says where the trace goes.
+    #[must_use]
+    pub fn trace_to(self, trace: TraceTo) -> Self {
+        Self { trace, ..self }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Writes `hark.toml`.
@@ -66,7 +97,15 @@ impl Setup {
     /// # Errors
     /// If it cannot be copied.
     pub fn plugin(self, name: &str, file: &Path) -> Result<Self> {
-        std::fs::copy(file, self.folder.path().join("plugins").join(format!("{name}.wasm")))?;
+        self.content(name, &std::fs::read(file)?)
+    }
+
+    /// Puts a plugin with this content into the folder under a name.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn content(self, name: &str, content: &[u8]) -> Result<Self> {
+        std::fs::write(self.folder.path().join("plugins").join(format!("{name}.wasm")), content)?;
         Ok(self)
     }
 
@@ -98,16 +137,22 @@ impl Setup {
     /// If it cannot be started.
     pub fn start(self, command: &[&str]) -> Result<Hark> {
         let at = self.folder.path();
-        let mut hark = tokio::process::Command::from(clean(Command::new(binary())));
+        let (trace, stdout): (&[&str], Stdio) = match self.trace {
+            TraceTo::File => (&["--trace", "trace.jsonl"], File::create(at.join("stdout"))?.into()),
+            TraceTo::Pipe => (&["--trace", "-"], Stdio::piped()),
+            TraceTo::Nowhere => (&[], File::create(at.join("stdout"))?.into()),
+        };
+        let program = self.program.unwrap_or_else(binary);
+        let mut hark = tokio::process::Command::from(clean(Command::new(program)));
         hark.args(command)
-            .args(["--trace", "trace.jsonl"])
+            .args(trace)
             .args(self.admin.iter().flat_map(|address| ["--admin", address]))
             .args(&self.arguments)
             .current_dir(at)
             .env("XDG_STATE_HOME", at.join("state"))
             .env("XDG_CACHE_HOME", at.join("cache"))
             .stdin(Stdio::null())
-            .stdout(File::create(at.join("stdout"))?)
+            .stdout(stdout)
             .stderr(File::create(at.join("stderr"))?)
             .kill_on_drop(true);
         let child = hark.spawn().context("cannot start hark")?;
@@ -152,6 +197,11 @@ impl Hark {
         let beside = self.folder().join(format!("{name}.new"));
         std::fs::copy(file, &beside)?;
         Ok(std::fs::rename(beside, self.plugin_path(name))?)
+    }
+
+    /// The end of the trace's pipe, once (see [`TraceTo::Pipe`]).
+    pub fn take_pipe(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
     }
 
     /// The trace so far.

@@ -35,7 +35,7 @@ pub(crate) fn cargo() -> Command {
 }
 
 /// Where cargo puts what it builds here.
-fn target_folder() -> Result<PathBuf> {
+pub(crate) fn target_folder() -> Result<PathBuf> {
     let metadata = tools::capture(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata).context("cargo metadata")?;
     metadata["target_directory"].as_str().map(PathBuf::from).context("cargo metadata has no target_directory")

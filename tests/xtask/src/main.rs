@@ -11,6 +11,7 @@ mod differential;
 mod fixtures;
 mod guest_tests;
 mod host;
+mod measure;
 mod output;
 mod plugins;
 mod rust_guest;
@@ -36,6 +37,9 @@ Usage: cargo xtask COMMAND [ARGUMENT…]
   bindings [--check]   Regenerate the committed bindings from wit/; with --check only compare them
   differential [--scripts N] [--seed N] [--at-once N] [--script FILE]
                        Compare Hark's informer with client-go's on random scripts, or on one that failed
+  idle [--release] [--plugins 1,100,1000] [--objects N] [--seconds N] [--hark FILE]
+                       Measure what an idle plugin costs: memory, threads, descriptors, mappings, wake-ups.
+                       Of the release build if there is one; --release builds it
 
 Environment:
   HARK_GUEST_RUST      rustup or debian: which Rust toolchain builds guests (default: what is there)
@@ -69,9 +73,10 @@ fn run(arguments: &[String]) -> Result<()> {
         "guest-tests" => guest_tests::run(rest),
         "bindings" => bindings::run(rest),
         "differential" => differential::run(rest),
+        "idle" => measure::run("idle", rest),
         unknown => bail!(
             "unknown command `{unknown}`; the commands are demo, test, plugins, fixtures, guest-tests, bindings, \
-             differential (see --help)"
+             differential, idle (see --help)"
         ),
     }
 }
