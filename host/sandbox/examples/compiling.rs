@@ -86,7 +86,7 @@ fn measure(way: &str, compile: Compile, file: &Path, cache: &Path) -> Result<(Du
     let cache =
         (way == CACHED).then(|| ArtefactCache::open(&cache.join("artefacts"), 1 << 40)).transpose()?;
     let process = (way != HERE).then_some(process);
-    let engine = Engine::with(EngineOptions { cache: cache.clone(), process })?;
+    let engine = Engine::with(EngineOptions { cache: cache.clone(), process, ..EngineOptions::default() })?;
     let options = LoadOptions { compile, ..LoadOptions::default() };
     if way == CACHED {
         engine.load(&std::fs::read(file)?, options)?;

@@ -18,13 +18,30 @@ use crate::ticker;
 #[derive(Clone)]
 pub struct Engine(Arc<Compiler>);
 
-/// What an engine may use to compile.
+/// What an engine may use to compile, and how what it compiled runs.
 #[derive(Debug, Clone, Default)]
 pub struct EngineOptions {
     /// Where artefacts are kept; none: everything is compiled each time.
     pub cache: Option<ArtefactCache>,
     /// How to start a process that compiles large files; none: this process does.
     pub process: Option<CompilerProcess>,
+    /// How plugins run.
+    pub run: RunOptions,
+}
+
+/// What holds for all plugins of an engine when they run. Code compiled with other options of this kind is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Bytes of stack of guest code (`host.wasm_stack`); at least 1. The default is wasmtime's, 512 KiB.
+    pub wasm_stack: usize,
+    /// Keep what remains of an instance that traps for [`CoreDumps`](crate::CoreDumps).
+    pub core_dumps: bool,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self { wasm_stack: 512 << 10, core_dumps: false }
+    }
 }
 
 /// Why there is no engine.
@@ -58,7 +75,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError`] if the machine does not allow it.
     pub fn with(options: EngineOptions) -> Result<Self, EngineError> {
-        let backends = Backends::new()?;
+        let backends = Backends::new(options.run)?;
         ticker::start(backends.all().map(|backend| backend.engine.weak()).collect())?;
         Ok(Self(Arc::new(Compiler::new(backends, options.cache, options.process))))
     }

@@ -1,7 +1,7 @@
 //! A plugin as the informer's event handler.
 //!
 //! One [`PluginHandler`] stands behind one listener. Its instance is in one of two states: none (at first,
-//! and after a fault), or one that answered its last call. Invariant: an instance that trapped, overran or
+//! after a fault, and when it was due to be recycled), or one that answered its last call. Invariant: an instance that trapped, overran or
 //! was abandoned is never called again; the next event gets a fresh one, at once (when to try again is the
 //! listener's business).
 
@@ -13,19 +13,26 @@ use hark_informer::handler::{Delivery, Event, EventHandler, HandleFuture, Outcom
 use tokio::time::timeout;
 
 use crate::bindings::hark::plugin::plugin_types::Failure;
+use crate::cap::Cap;
 use crate::context::Context;
 use crate::guest_log::LogLevel;
-use crate::instance::Instance;
+use crate::instance::{Broken, Instance, Purpose};
 use crate::outcome::{self, Fault};
 use crate::output::Output;
 use crate::plugin::Plugin;
+use crate::recycle::{self, Notices};
 use crate::text;
+use crate::thread_clock::ThreadClock;
+use crate::usage::Restart;
 
 /// Hands events to a plugin.
 pub struct PluginHandler {
     setup: Setup,
     /// Taken out for the length of a call, so that a call which is dropped takes it along.
     instance: Option<Instance>,
+    recycled: Notices,
+    /// Counts the time of the thread that handles the events, from the first one on.
+    clock: Option<ThreadClock>,
 }
 
 /// What instances are made of.
@@ -39,15 +46,19 @@ struct Setup {
 // === impl PluginHandler ===
 
 impl PluginHandler {
-    /// A handler without an instance yet: the first event makes one.
+    /// A handler without an instance yet: the first event makes one. Its thread's CPU time counts as the plugin's
+    /// from then on, until it is dropped, on that thread.
     pub fn new(plugin: Plugin, context: Context, cache: Arc<dyn CacheReader>) -> Self {
         let output = Output::new(&context);
-        Self { setup: Setup { plugin, context, cache, output }, instance: None }
+        let setup = Setup { plugin, context, cache, output };
+        Self { setup, instance: None, recycled: Notices::default(), clock: None }
     }
 
     async fn attempt(&mut self, delivery: &Delivery) -> Outcome {
-        let Setup { context: Context { limits, .. }, output, .. } = &self.setup;
+        let Setup { context: Context { limits, usage, .. }, output, .. } = &self.setup;
+        self.clock.get_or_insert_with(|| ThreadClock::start(usage));
         if let Some(refusal) = too_large(&delivery.event, limits.object) {
+            usage.hit(Cap::Object);
             return refusal;
         }
         let running = self.instance.take();
@@ -56,19 +67,26 @@ impl PluginHandler {
         let answer = timeout(limits.budget, call).await.unwrap_or_else(|_| Err(Fault::budget(limits)));
         let outcome = match answer {
             Ok((instance, answer)) => {
-                self.instance = Some(instance);
+                self.keep(instance);
                 outcome::of_answer(answer)
             }
-            Err(fault) => {
-                output.host_line(
-                    LogLevel::Warn,
-                    "its instance is thrown away, with what it held in memory; the next event gets a fresh one",
-                );
-                fault.into()
-            }
+            Err(fault) => self.setup.thrown_away(fault),
         };
-        output.end();
+        self.setup.output.end();
         outcome
+    }
+
+    /// Keeps an instance that answered for the next event, unless it is due to be replaced.
+    fn keep(&mut self, instance: Instance) {
+        let Setup { context, output, .. } = &self.setup;
+        let Some(why) = recycle::due(&context.limits, instance.events(), instance.memory()) else {
+            self.instance = Some(instance);
+            return;
+        };
+        context.usage.restart(Restart::Recycle);
+        if let Some(line) = self.recycled.about(&why, Instant::now()) {
+            output.host_line(LogLevel::Info, &line);
+        }
     }
 }
 
@@ -97,21 +115,39 @@ impl Setup {
         delivery: &Delivery,
         ends: Instant,
     ) -> Result<(Instance, Result<(), Failure>), Fault> {
-        let limits = &self.context.limits;
-        let mut instance = match running {
+        let instance = match running {
             Some(instance) => instance,
-            None => self
-                .start(ends)
-                .await
-                .map_err(|error| Fault::of(&error, limits).during("while starting an instance"))?,
+            None => self.start(ends).await.map_err(|broken| self.examine(broken))?,
         };
-        let answer = instance.handle(delivery, ends).await.map_err(|error| Fault::of(&error, limits))?;
-        Ok((instance, answer))
+        instance.handle(delivery, ends).await.map_err(|broken| self.examine(broken))
     }
 
-    async fn start(&self, ends: Instant) -> wasmtime::Result<Instance> {
-        let cache = Some(Arc::clone(&self.cache));
-        Instance::start(&self.plugin, &self.context, &self.output, cache, ends).await
+    async fn start(&self, ends: Instant) -> Result<Instance, Broken> {
+        let purpose = Purpose::Events(Arc::clone(&self.cache));
+        Instance::start(&self.plugin, &self.context, &self.output, purpose, ends).await
+    }
+
+    /// What happened to an instance; hands on its core dump, if there is one.
+    fn examine(&self, broken: Broken) -> Fault {
+        let fault = broken.fault(&self.context.limits);
+        let Some(core_dumps) = &self.context.core_dumps else { return fault };
+        let Some(dump) = broken.into_core_dump() else { return fault };
+        match core_dumps.take(dump) {
+            Ok(path) => fault.with(&format!(" (core dump: {})", path.display())),
+            Err(why) => fault.with(&format!(" (no core dump: {why})")),
+        }
+    }
+
+    /// Counts and says that an instance is lost.
+    fn thrown_away(&self, fault: Fault) -> Outcome {
+        let usage = &self.context.usage;
+        usage.restart(fault.restart());
+        fault.cap.into_iter().for_each(|cap| usage.hit(cap));
+        self.output.host_line(
+            LogLevel::Warn,
+            "its instance is thrown away, with what it held in memory; the next event gets a fresh one",
+        );
+        fault.into()
     }
 }
 

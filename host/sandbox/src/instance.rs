@@ -1,7 +1,8 @@
 //! One store with one instance in it: the only file that calls into a guest.
 //!
-//! Used by `plugin` (to describe) and `handler` (for events). Invariant: a store is made only in here, with
-//! its caps and clocks set before any guest code runs; after an error or an abandoned call its owner drops it.
+//! Used by `plugin` (to describe) and `handler` (for events). Invariants: a store is made only in here, with its
+//! caps and clocks set before any guest code runs; every call takes the instance away and gives it back only with an
+//! answer, so that after an error, or when the call is abandoned, nobody has an instance that could be entered again.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,21 +15,37 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::bindings::Plugin as Guest;
 use crate::bindings::hark::plugin::plugin_types as wit;
 use crate::context::Context;
+use crate::core_dump::CoreDump;
 use crate::deadline::Deadline;
+use crate::entry::Entry;
+use crate::limits::Limits;
+use crate::outcome::Fault;
 use crate::output::Output;
 use crate::plugin::Plugin;
 use crate::state::GuestState;
-
-/// Bytes that a guest may hand to the host in one call: two of the largest objects. Held only during the call.
-const CALL_BYTES: usize = 8 << 20;
-/// Live handles: WASI resources as the guest counts them.
-const HANDLES: usize = 8192;
 
 /// A running guest.
 pub(crate) struct Instance {
     store: Store<GuestState>,
     guest: Guest,
     deadline: Arc<Deadline>,
+    /// Events that it has answered.
+    events: u64,
+}
+
+/// What a guest is started for.
+pub(crate) enum Purpose {
+    /// To describe itself, once.
+    Describe,
+    /// To handle events, with this cache.
+    Events(Arc<dyn CacheReader>),
+}
+
+/// A call that gave no answer: why, where, and the store in which it happened, which only a core dump may be made of.
+pub(crate) struct Broken {
+    error: wasmtime::Error,
+    entry: Entry,
+    store: Store<GuestState>,
 }
 
 impl Instance {
@@ -37,41 +54,46 @@ impl Instance {
         plugin: &Plugin,
         context: &Context,
         output: &Arc<Output>,
-        cache: Option<Arc<dyn CacheReader>>,
+        purpose: Purpose,
         ends: Instant,
-    ) -> wasmtime::Result<Self> {
-        let deadline = Arc::new(Deadline::new(context.limits.deadline, ends));
-        let state = GuestState::new(context, output, cache, Arc::clone(&deadline));
-        let mut store = Store::new(plugin.pre().engine(), state);
-        store.limiter(|state| &mut state.limiter);
-        store.set_hostcall_fuel(CALL_BYTES);
-        store.set_max_component_handles(HANDLES);
-        store.epoch_deadline_callback(|store| {
-            store.data().deadline.tick()?;
-            // A break for the host: the event's budget, or a shutdown, may end the call here.
-            Ok(UpdateDeadline::Yield(1))
-        });
-        store.set_epoch_deadline(1);
-        let guest = deadline.watch(plugin.pre().instantiate_async(&mut store)).await?;
-        Ok(Self { store, guest, deadline })
+    ) -> Result<Self, Broken> {
+        let deadline = Arc::new(Deadline::new(&context.limits, &context.usage));
+        let mut store = store(plugin, context, output, purpose, &deadline);
+        deadline.start(ends);
+        match deadline.watch(plugin.pre().instantiate_async(&mut store)).await {
+            Ok(guest) => Ok(Self { store, guest, deadline, events: 0 }),
+            Err(error) => Err(Broken { error, entry: Entry::Start, store }),
+        }
     }
 
-    /// Asks the guest what it is.
+    /// Asks the guest what it is, which ends the instance.
     pub(crate) async fn describe(
-        &mut self,
+        mut self,
         ends: Instant,
-    ) -> wasmtime::Result<Result<wit::Description, String>> {
+    ) -> Result<Result<wit::Description, String>, Broken> {
         self.prepare(None, ends);
-        self.deadline.watch(self.guest.hark_plugin_handler().call_describe(&mut self.store)).await
+        let call = self.guest.hark_plugin_handler().call_describe(&mut self.store);
+        let answer = self.deadline.watch(call).await;
+        answer.map_err(|error| self.broken(error, Entry::Describe))
     }
 
-    /// Hands an event to the guest.
+    /// Hands an event to the guest, and gives back the instance with its answer.
     pub(crate) async fn handle(
-        &mut self,
+        mut self,
         delivery: &Delivery,
         ends: Instant,
-    ) -> wasmtime::Result<Result<(), wit::Failure>> {
+    ) -> Result<(Self, Result<(), wit::Failure>), Broken> {
         self.prepare(Some(delivery), ends);
+        match self.call(delivery).await {
+            Ok(answer) => {
+                self.events += 1;
+                Ok((self, answer))
+            }
+            Err(error) => Err(self.broken(error, Entry::Event)),
+        }
+    }
+
+    async fn call(&mut self, delivery: &Delivery) -> wasmtime::Result<Result<(), wit::Failure>> {
         let (store, handler) = (&mut self.store, self.guest.hark_plugin_handler());
         let (number, target) = (delivery.subscription, reference(delivery.event.object()));
         match &delivery.event {
@@ -90,12 +112,71 @@ impl Instance {
         }
     }
 
+    /// Events that it has answered.
+    pub(crate) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Bytes of its linear memory.
+    pub(crate) fn memory(&self) -> usize {
+        self.store.data().limiter.memory()
+    }
+
     fn prepare(&mut self, delivery: Option<&Delivery>, ends: Instant) {
         self.deadline.start(ends);
         self.store.data_mut().delivery = delivery.cloned();
         // The epoch went on since the last call; without this the call would begin with a break.
         self.store.set_epoch_deadline(1);
     }
+
+    fn broken(self, error: wasmtime::Error, entry: Entry) -> Broken {
+        Broken { error, entry, store: self.store }
+    }
+}
+
+impl Broken {
+    /// What happened.
+    pub(crate) fn fault(&self, limits: &Limits) -> Fault {
+        Fault::of(&self.error, limits, self.store.engine().get_max_wasm_stack(), self.entry)
+    }
+
+    /// What remained of the guest, if the engine keeps that and the guest's own code broke off.
+    pub(crate) fn into_core_dump(self) -> Option<CoreDump> {
+        CoreDump::of(self.error, self.store)
+    }
+}
+
+/// A store with its caps and clocks.
+fn store(
+    plugin: &Plugin,
+    context: &Context,
+    output: &Arc<Output>,
+    purpose: Purpose,
+    deadline: &Arc<Deadline>,
+) -> Store<GuestState> {
+    let limits = &context.limits;
+    let bytes = match purpose {
+        Purpose::Describe => limits.describe,
+        Purpose::Events(_) => limits.call_bytes,
+    };
+    let state = GuestState::new(context, output, purpose, Arc::clone(deadline));
+    let mut store = Store::new(plugin.pre().engine(), state);
+    store.limiter(|state| &mut state.limiter);
+    store.set_hostcall_fuel(bytes);
+    // Each resource of the host's has an entry in the store's table, which has room for `handles`, and at most two
+    // handles while it is lent out.
+    store.set_max_component_handles(limits.handles.saturating_mul(2));
+    store.call_hook(|store, hook| {
+        store.data().deadline.calls().passes(hook);
+        Ok(())
+    });
+    store.epoch_deadline_callback(|store| {
+        store.data().deadline.tick()?;
+        // A break for the host: the event's budget, or a shutdown, may end the call here.
+        Ok(UpdateDeadline::Yield(1))
+    });
+    store.set_epoch_deadline(1);
+    store
 }
 
 fn reference(object: &Object) -> wit::ObjectReference<'_> {

@@ -10,42 +10,53 @@
 //! 3. [`PluginHandler`] is the informer's `EventHandler`: it keeps one instance and hands it one event at a
 //!    time. After a trap or a time-out it throws the instance away; the next event gets a fresh one.
 //!
-//! Nothing in here trusts a guest. What each of its calls may use is in [`Limits`]; what it says reaches the
-//! operator only through [`GuestLog`], cut to size and stripped of terminal control.
+//! Nothing in here trusts a guest. What each of its calls may use is in [`Limits`]; what it has used, and which limits
+//! it has hit, in [`Usage`]; what it says reaches the operator only through [`GuestLog`], cut to size and stripped of
+//! terminal control.
 //!
 //! Calls need a tokio runtime with its clock enabled around them; they use the thread that polls them for as
 //! long as the guest runs, with a break every 10 ms. Drive a [`PluginHandler`] on a thread of its own.
 
 mod artefacts;
 mod bindings;
+mod cap;
 mod compiler;
 mod context;
+mod core_dump;
 mod deadline;
 mod description;
 mod engine;
+mod entry;
 mod guest_log;
 mod handler;
 mod hash;
 mod host;
+mod host_calls;
 mod instance;
+mod limiter;
 mod limits;
 mod line_buffer;
 mod load;
 mod outcome;
 mod output;
 mod plugin;
+mod recycle;
 mod settings;
 mod state;
 mod stdio;
 mod text;
+mod thread_clock;
 mod ticker;
+mod usage;
 
 pub use artefacts::{ArtefactCache, CacheError, CacheStats};
 pub use compiler::child::compile_for_parent;
 pub use compiler::{Compile, CompileStats, CompilerProcess, How, LARGE_PLUGIN_BYTES, ModeStats};
+pub use cap::Cap;
 pub use context::Context;
+pub use core_dump::{CoreDump, CoreDumps};
 pub use description::{Description, Proposal, Subscription};
-pub use engine::{Engine, EngineError, EngineOptions};
+pub use engine::{Engine, EngineError, EngineOptions, RunOptions};
 pub use guest_log::{GuestLine, GuestLog, LogLevel, LogSource};
 pub use handler::PluginHandler;
 pub use hash::{ContentHash, HashedBytes};
@@ -53,3 +64,4 @@ pub use limits::Limits;
 pub use load::{LoadError, LoadOptions, MAX_PLUGIN_BYTES};
 pub use plugin::{DescribeError, Plugin};
 pub use settings::Settings;
+pub use usage::{Restart, Usage};

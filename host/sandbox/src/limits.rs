@@ -1,13 +1,9 @@
-//! What one plugin may use, and the part of it that is counted in memory.
+//! What one plugin may use.
 //!
-//! [`Limits`] comes from the operator's file. [`Limiter`] is asked by wasmtime before a guest gets memory,
-//! tables or instances. Invariant: every store has one (see `instance`), so no guest runs without caps.
+//! [`Limits`] comes from the operator's file; every store is made with one (see `instance`), and the part of it that
+//! is counted in memory is enforced by `limiter`. Invariant: whatever is not said has a safe default.
 
 use std::time::{Duration, Instant};
-
-use wasmtime::ResourceLimiter;
-
-use crate::text;
 
 /// What each call of one plugin may use. The keys named are those of `limits` in `hark.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +11,29 @@ pub struct Limits {
     /// `memory`: bytes of linear memory of one instance, all its memories together. Default 64 MiB. Asking for
     /// more traps.
     pub memory: usize,
-    /// `deadline`: CPU time of the plugin's thread in one call, host functions included. Default 1 s.
-    /// Noticed within 20 ms. Starting an instance is a call too.
-    pub deadline: Duration,
+    /// `tables`: elements of all tables of an instance. Default 1,048,576; a component of Python or SpiderMonkey has
+    /// about 20,000 functions in its table, and an element costs the host 8 to 16 bytes. Asking for more traps.
+    pub tables: usize,
+    /// `instances`: core instances that one instance is made of, and, each for itself, tables and memories. Default
+    /// 256; a module with an adapter has 4, a Python program about 40. What needs more does not start.
+    pub instances: usize,
+    /// `handles`: handles to resources that an instance holds at a time, and pollables that it may wait for at once.
+    /// Default 4,096. One more traps.
+    pub handles: usize,
+    /// `call_bytes`: bytes that a guest may hand to the host in one call, as they lie in its memory: an answer, or
+    /// what it gives to a host function. Default 8 MiB: two of the largest objects. Held only during the call. More
+    /// traps.
+    pub call_bytes: usize,
+    /// `describe`: the same, for everything that a guest hands over while it describes itself. Default 1 MiB.
+    pub describe: usize,
+    /// `page`: bytes of text in one answer of the cache, unless its first entry alone is larger. Default 4 MiB. What
+    /// does not fit is on the next page.
+    pub page: usize,
+    /// `deadline`: CPU time of the plugin's thread in one call, host functions included; none (`"off"`): only the
+    /// budget ends a guest that spins. Default 1 s. Noticed within 20 ms. Starting an instance is a call too.
+    pub deadline: Option<Duration>,
+    /// `host_call`: time on the clock that one host call may wait. Default 10 s.
+    pub host_call: Duration,
     /// `budget`: time on the clock for one event, from starting an instance (if need be) to the answer,
     /// waits included. Default 30 s.
     pub budget: Duration,
@@ -29,17 +45,31 @@ pub struct Limits {
     pub log_lines: u32,
     /// `log_line`: bytes of one line. Default 8 KiB. The rest is cut.
     pub log_line: usize,
+    /// `recycle_events`: after so many events an instance is replaced by a fresh one. Default: never.
+    pub recycle_events: Option<u64>,
+    /// `recycle_memory`: when an instance has more bytes of linear memory than this after an event, it is replaced
+    /// by a fresh one. Default: never.
+    pub recycle_memory: Option<usize>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             memory: 64 << 20,
-            deadline: Duration::from_secs(1),
+            tables: 1 << 20,
+            instances: 256,
+            handles: 4096,
+            call_bytes: 8 << 20,
+            describe: 1 << 20,
+            page: 4 << 20,
+            deadline: Some(Duration::from_secs(1)),
+            host_call: Duration::from_secs(10),
             budget: Duration::from_secs(30),
             object: 4 << 20,
             log_lines: 1000,
             log_line: 8 << 10,
+            recycle_events: None,
+            recycle_memory: None,
         }
     }
 }
@@ -52,126 +82,13 @@ impl Limits {
     }
 }
 
-/// Elements of all tables of an instance. A component of Python or SpiderMonkey has about 20,000 functions in
-/// its table; an element costs the host 8 to 16 bytes.
-const TABLE_ELEMENTS: usize = 1 << 20;
-/// Core instances: a component made of a module and an adapter has 4, one of a Python program about 40.
-const INSTANCES: usize = 256;
-/// Tables and memories: a handful each in what today's toolchains make.
-const TABLES: usize = 64;
-const MEMORIES: usize = 16;
-
-/// A guest asked for more than its share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CapExceeded {
-    #[error("its memory cap of {} is reached: it asked for {} (limits.memory)", text::bytes(*.cap), text::bytes(*.wanted))]
-    Memory { cap: usize, wanted: usize },
-    #[error("its tables would have {wanted} elements, more than {TABLE_ELEMENTS}")]
-    Table { wanted: usize },
-}
-
-/// Counts what one store holds. Growing past a cap traps rather than fails, because guests abort when memory
-/// runs out anyway, and the trap names the cap.
-#[derive(Debug)]
-pub(crate) struct Limiter {
-    cap: usize,
-    memory: usize,
-    elements: usize,
-    /// What the last growth added, to take back if the growth fails after all.
-    last: usize,
-}
-
-impl Limiter {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        Self { cap: limits.memory, memory: 0, elements: 0, last: 0 }
-    }
-}
-
-impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        self.last = desired.saturating_sub(current);
-        let wanted = self.memory.saturating_add(self.last);
-        if wanted > self.cap {
-            return Err(CapExceeded::Memory { cap: self.cap, wanted }.into());
-        }
-        self.memory = wanted;
-        Ok(true)
-    }
-
-    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
-        self.memory = self.memory.saturating_sub(self.last);
-        Ok(())
-    }
-
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        self.last = desired.saturating_sub(current);
-        let wanted = self.elements.saturating_add(self.last);
-        if wanted > TABLE_ELEMENTS {
-            return Err(CapExceeded::Table { wanted }.into());
-        }
-        self.elements = wanted;
-        Ok(true)
-    }
-
-    fn table_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
-        self.elements = self.elements.saturating_sub(self.last);
-        Ok(())
-    }
-
-    fn instances(&self) -> usize {
-        INSTANCES
-    }
-
-    fn tables(&self) -> usize {
-        TABLES
-    }
-
-    fn memories(&self) -> usize {
-        MEMORIES
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn limiter(memory: usize) -> Limiter {
-        Limiter::new(&Limits { memory, ..Limits::default() })
-    }
-
-    #[test]
-    fn all_memories_count_together() {
-        let mut limiter = limiter(100);
-        assert!(limiter.memory_growing(0, 60, None).is_ok());
-        assert!(limiter.memory_growing(0, 40, None).is_ok());
-        let error = limiter.memory_growing(40, 41, None).expect_err("over the cap");
-        assert_eq!(error.downcast_ref(), Some(&CapExceeded::Memory { cap: 100, wanted: 101 }));
-    }
-
-    #[test]
-    fn a_growth_that_fails_is_given_back() {
-        let mut limiter = limiter(100);
-        assert!(limiter.memory_growing(0, 100, None).is_ok());
-        assert!(limiter.memory_grow_failed(wasmtime::format_err!("no pages")).is_ok());
-        assert!(limiter.memory_growing(0, 100, None).is_ok());
-    }
-
-    #[test]
-    fn tables_are_capped() {
-        let mut limiter = limiter(0);
-        assert!(limiter.table_growing(0, TABLE_ELEMENTS, None).is_ok());
-        assert!(limiter.table_growing(TABLE_ELEMENTS, usize::MAX, None).is_err());
-    }
 
     #[test]
     fn a_budget_without_end_is_no_panic() {
         let limits = Limits { budget: Duration::MAX, ..Limits::default() };
         assert!(limits.ends() > Instant::now());
-    }
-
-    #[test]
-    fn the_message_names_cap_and_setting() {
-        let message = CapExceeded::Memory { cap: 64 << 20, wanted: 65 << 20 }.to_string();
-        assert_eq!(message, "its memory cap of 64 MiB is reached: it asked for 65 MiB (limits.memory)");
     }
 }

@@ -1,18 +1,27 @@
 //! From what wasmtime says went wrong to what the listener and people understand.
 //!
-//! The only place where errors of a call are told apart, by type and never by their text. Invariant: every
-//! error of a call is a [`Fault`], and each message is one safe line that names the limit, if one was hit.
+//! The only place where errors of a call are told apart: by type, and where wasmtime has none, by its words (see
+//! [`untyped`]). Invariant: every error of a call is a [`Fault`], and each message is one safe line that names the
+//! limit and its setting, if one was hit.
+
+mod untyped;
 
 use std::time::Duration;
 
 use hark_informer::handler::Outcome;
+use wasmtime::component::ResourceTableError;
 use wasmtime::{Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
+use self::untyped::Untyped;
 use crate::bindings::hark::plugin::plugin_types::Failure;
+use crate::cap::Cap;
 use crate::deadline::Overrun;
-use crate::limits::{CapExceeded, Limits};
+use crate::entry::Entry;
+use crate::limiter::CapExceeded;
+use crate::limits::Limits;
 use crate::text;
+use crate::usage::Restart;
 
 /// Bytes of a message that a guest gives with its answer, and of one about a fault.
 const MESSAGE_BYTES: usize = 4 << 10;
@@ -21,57 +30,133 @@ const FRAMES: usize = 5;
 
 /// Why a call gave no answer. The store it ran in must not be used again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
-    Trap(String),
-    Timeout(String),
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    /// The cap that was hit, if one was.
+    pub(crate) cap: Option<Cap>,
+    /// For people.
+    pub(crate) message: String,
+}
+
+/// How a call broke off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// The guest broke, or broke a rule.
+    Trap,
+    /// It took too long.
+    Timeout,
 }
 
 impl Fault {
-    /// What an error of a call means.
-    pub(crate) fn of(error: &wasmtime::Error, limits: &Limits) -> Self {
-        let place = place(error);
-        if let Some(overrun) = error.downcast_ref::<Overrun>() {
-            let message = match overrun {
-                Overrun::Deadline => {
-                    format!("used its deadline of {:?} (limits.deadline){place}", limits.deadline)
-                }
-                Overrun::Budget => budget_message(limits) + &place,
-            };
-            return Self::Timeout(text::clean(&message, MESSAGE_BYTES));
-        }
-        let message = if let Some(cap) = error.downcast_ref::<CapExceeded>() {
-            cap.to_string()
-        } else if let Some(I32Exit(status)) = error.downcast_ref() {
-            format!("it ended itself with exit status {status}")
-        } else if let Some(trap) = error.downcast_ref::<Trap>() {
-            trap.to_string()
-        } else {
-            error.root_cause().to_string()
+    /// What an error of a call means. `stack` is the engine's, in bytes.
+    pub(crate) fn of(error: &wasmtime::Error, limits: &Limits, stack: usize, entry: Entry) -> Self {
+        let (kind, cap, cause) = match error.downcast_ref::<Overrun>() {
+            Some(overrun) => {
+                let (cap, cause) = overrun_cause(*overrun, limits);
+                (FaultKind::Timeout, Some(cap), cause)
+            }
+            None => {
+                let (cap, cause) = trap_cause(error, limits, stack, entry);
+                (FaultKind::Trap, cap, cause)
+            }
         };
-        Self::Trap(text::clean(&(message + &place), MESSAGE_BYTES))
+        let message = format!("{}{cause}{}", entry.prefix(), place(error));
+        Self { kind, cap, message: text::clean(&message, MESSAGE_BYTES) }
     }
 
     /// The event's budget ran out while the guest waited.
     pub(crate) fn budget(limits: &Limits) -> Self {
-        Self::Timeout(budget_message(limits))
+        let (cap, message) = overrun_cause(Overrun::Budget, limits);
+        Self { kind: FaultKind::Timeout, cap: Some(cap), message }
     }
 
-    /// The same, said of another call than the one for an event.
-    pub(crate) fn during(self, what: &str) -> Self {
-        match self {
-            Self::Trap(message) => Self::Trap(format!("{what}: {message}")),
-            Self::Timeout(message) => Self::Timeout(format!("{what}: {message}")),
+    /// The same with a remark at its end.
+    pub(crate) fn with(mut self, remark: &str) -> Self {
+        self.message.push_str(remark);
+        self
+    }
+
+    /// As what the loss of the instance is counted.
+    pub(crate) fn restart(&self) -> Restart {
+        match self.kind {
+            FaultKind::Trap => Restart::Trap,
+            FaultKind::Timeout => Restart::Timeout,
         }
     }
 }
 
 impl From<Fault> for Outcome {
     fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Trap(message) => Self::Trap(message),
-            Fault::Timeout(message) => Self::Timeout(message),
+        match fault.kind {
+            FaultKind::Trap => Self::Trap(fault.message),
+            FaultKind::Timeout => Self::Timeout(fault.message),
         }
     }
+}
+
+fn overrun_cause(overrun: Overrun, limits: &Limits) -> (Cap, String) {
+    match overrun {
+        Overrun::Deadline => {
+            // There is one, or it could not be overrun.
+            let deadline = limits.deadline.unwrap_or_default();
+            (Cap::Deadline, format!("used its deadline of {deadline:?} (limits.deadline)"))
+        }
+        Overrun::Budget => {
+            (Cap::Budget, format!("used its budget of {:?} for one event (limits.budget)", limits.budget))
+        }
+        Overrun::HostCall(name) => {
+            let name = name.map(|name| format!(", {name},")).unwrap_or_default();
+            let limit = limits.host_call;
+            (Cap::HostCall, format!("one host call{name} took longer than {limit:?} (limits.host_call)"))
+        }
+    }
+}
+
+/// What a trap is about, and the cap that it is about, if any.
+fn trap_cause(error: &wasmtime::Error, limits: &Limits, stack: usize, entry: Entry) -> (Option<Cap>, String) {
+    if let Some(exceeded) = error.downcast_ref::<CapExceeded>() {
+        return (Some(exceeded.cap()), exceeded.to_string());
+    }
+    if let Some(I32Exit(status)) = error.downcast_ref() {
+        return (None, format!("it ended itself with exit status {status}"));
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::StackOverflow) => {
+            let stack = text::bytes(stack);
+            return (Some(Cap::Stack), format!("its stack of {stack} is used up (host.wasm_stack)"));
+        }
+        Some(trap) => return (None, trap.to_string()),
+        None => {}
+    }
+    if let Some(ResourceTableError::Full) = error.downcast_ref() {
+        return handles_cause(limits);
+    }
+    let words = error.root_cause().to_string();
+    match Untyped::of(&words) {
+        Some(Untyped::Fuel) if entry == Entry::Describe => {
+            let most = text::bytes(limits.describe);
+            (
+                Some(Cap::Describe),
+                format!("it hands over more than {most} to describe itself (limits.describe)"),
+            )
+        }
+        Some(Untyped::Fuel) => {
+            let most = text::bytes(limits.call_bytes);
+            (Some(Cap::CallBytes), format!("it hands over more than {most} in one call (limits.call_bytes)"))
+        }
+        Some(Untyped::Handles) => handles_cause(limits),
+        Some(Untyped::Instances) => {
+            let most = limits.instances;
+            let what = "core instances, tables or memories";
+            (Some(Cap::Instances), format!("it is made of more than {most} {what} (limits.instances)"))
+        }
+        None => (None, words),
+    }
+}
+
+fn handles_cause(limits: &Limits) -> (Option<Cap>, String) {
+    let most = limits.handles;
+    (Some(Cap::Handles), format!("it holds more than {most} handles (limits.handles)"))
 }
 
 /// What a handler's answer means.
@@ -89,10 +174,6 @@ pub(crate) fn of_answer(answer: Result<(), Failure>) -> Outcome {
 /// A guest's own message, safe to show.
 pub(crate) fn message(text: &str) -> String {
     text::clean(text, MESSAGE_BYTES)
-}
-
-fn budget_message(limits: &Limits) -> String {
-    format!("used its budget of {:?} for one event (limits.budget)", limits.budget)
 }
 
 /// Where in the guest it happened: ` in inner < outer < …`; empty if no function has a name.
@@ -114,26 +195,46 @@ mod tests {
     use super::*;
     use crate::bindings::hark::plugin::plugin_types::RetryRequest;
 
+    fn fault(error: wasmtime::Error, limits: &Limits, entry: Entry) -> Fault {
+        Fault::of(&error, limits, 512 << 10, entry)
+    }
+
     #[test]
     fn overruns_name_the_limit_and_its_setting() {
-        let limits = Limits { deadline: Duration::from_millis(250), ..Limits::default() };
+        let limits = Limits { deadline: Some(Duration::from_millis(250)), ..Limits::default() };
         let cases = [
-            (Overrun::Deadline, "used its deadline of 250ms (limits.deadline)"),
-            (Overrun::Budget, "used its budget of 30s for one event (limits.budget)"),
+            (Overrun::Deadline, Cap::Deadline, "used its deadline of 250ms (limits.deadline)"),
+            (Overrun::Budget, Cap::Budget, "used its budget of 30s for one event (limits.budget)"),
+            (
+                Overrun::HostCall(Some("wasi:io/poll.poll")),
+                Cap::HostCall,
+                "one host call, wasi:io/poll.poll, took longer than 10s (limits.host_call)",
+            ),
+            (Overrun::HostCall(None), Cap::HostCall, "one host call took longer than 10s (limits.host_call)"),
         ];
-        for (overrun, want) in cases {
-            assert_eq!(Fault::of(&overrun.into(), &limits), Fault::Timeout(want.into()));
+        for (overrun, cap, want) in cases {
+            let want = Fault { kind: FaultKind::Timeout, cap: Some(cap), message: want.into() };
+            assert_eq!(fault(overrun.into(), &limits, Entry::Event), want);
         }
     }
 
     #[test]
     fn the_cause_is_found_under_context() {
-        let error = wasmtime::Error::from(CapExceeded::Table { wanted: 9 }).context("growing");
-        let want = "its tables would have 9 elements, more than 1048576";
-        assert_eq!(Fault::of(&error, &Limits::default()), Fault::Trap(want.into()));
+        let error = wasmtime::Error::from(CapExceeded::Tables { cap: 8, wanted: 9 }).context("growing");
+        let found = fault(error, &Limits::default(), Entry::Start);
+        let want =
+            "while starting an instance: its tables would have 9 elements, more than 8 (limits.tables)";
+        assert_eq!(
+            (found.kind, found.cap, found.message.as_str()),
+            (FaultKind::Trap, Some(Cap::Tables), want)
+        );
         let exit = wasmtime::Error::from(I32Exit(3)).context("leaving");
-        let want = "it ended itself with exit status 3";
-        assert_eq!(Fault::of(&exit, &Limits::default()), Fault::Trap(want.into()));
+        let found = fault(exit, &Limits::default(), Entry::Event);
+        assert_eq!((found.cap, found.message.as_str()), (None, "it ended itself with exit status 3"));
+        let stack = wasmtime::Error::from(Trap::StackOverflow).context("deep");
+        let found = fault(stack, &Limits::default(), Entry::Event);
+        let want = "its stack of 512 KiB is used up (host.wasm_stack)";
+        assert_eq!((found.cap, found.message.as_str()), (Some(Cap::Stack), want));
     }
 
     #[test]

@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 
 use hark_informer::handler::Delivery;
 
+use crate::cap::Cap;
 use crate::context::Context;
 use crate::guest_log::{GuestLine, GuestLog, LogLevel, LogSource};
 use crate::line_buffer::LineBuffer;
 use crate::text;
+use crate::usage::Usage;
 
 /// What a plugin says goes in here.
 pub(crate) struct Output {
     log: Arc<dyn GuestLog>,
+    usage: Arc<Usage>,
     line_bytes: usize,
     inner: Mutex<Inner>,
 }
@@ -34,6 +37,7 @@ impl Output {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             log: Arc::clone(&context.log),
+            usage: Arc::clone(&context.usage),
             line_bytes: context.limits.log_line,
             inner: Mutex::new(Inner {
                 delivery: None,
@@ -89,9 +93,15 @@ impl Output {
         if let Some(dropped) = dropped {
             self.tell_dropped(inner, dropped);
         }
-        if admitted {
-            self.send(inner, level, source, &text::clean(message, self.line_bytes), 0);
+        if !admitted {
+            return self.usage.hit(Cap::LogLines);
         }
+        let line = text::clean(message, self.line_bytes);
+        // Only a line that was cut is longer: by the note that says so.
+        if line.len() > self.line_bytes {
+            self.usage.hit(Cap::LogLine);
+        }
+        self.send(inner, level, source, &line, 0);
     }
 
     fn tell_dropped(&self, inner: &Inner, dropped: u64) {

@@ -4,18 +4,21 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::time::timeout;
 
 use crate::bindings::PluginPre;
 use crate::compiler::How;
+use crate::bindings::hark::plugin::plugin_types as wit;
 use crate::context::Context;
 use crate::description::{self, Description};
 use crate::hash::ContentHash;
-use crate::instance::Instance;
-use crate::outcome::{self, Fault};
+use crate::instance::{Broken, Instance, Purpose};
+use crate::outcome::{self, Fault, FaultKind};
 use crate::output::Output;
 use crate::state::GuestState;
+use crate::thread_clock::ThreadClock;
 
 /// A plugin that can be run. Cheap to clone; clones share the compiled code.
 #[derive(Clone)]
@@ -79,22 +82,33 @@ impl Plugin {
     pub async fn describe(&self, context: &Context) -> Result<Description, DescribeError> {
         let output = Output::new(context);
         let limits = &context.limits;
-        let ends = limits.ends();
-        let call = async {
-            let mut instance = Instance::start(self, context, &output, None, ends).await?;
-            instance.describe(ends).await
-        };
+        let _clock = ThreadClock::start(&context.usage);
+        let call = self.ask(context, &output, limits.ends());
         let answer = match timeout(limits.budget, call).await {
-            Ok(answer) => answer.map_err(|error| Fault::of(&error, limits)),
+            Ok(answer) => answer.map_err(|broken| broken.fault(limits)),
             Err(_) => Err(Fault::budget(limits)),
         };
         output.end();
         match answer {
             Ok(Ok(description)) => description::check(description).map_err(DescribeError::Invalid),
             Ok(Err(message)) => Err(DescribeError::Refused(outcome::message(&message))),
-            Err(Fault::Trap(message)) => Err(DescribeError::Trap(message)),
-            Err(Fault::Timeout(message)) => Err(DescribeError::Timeout(message)),
+            Err(Fault { kind, cap, message }) => {
+                cap.into_iter().for_each(|cap| context.usage.hit(cap));
+                Err(match kind {
+                    FaultKind::Trap => DescribeError::Trap(message),
+                    FaultKind::Timeout => DescribeError::Timeout(message),
+                })
+            }
         }
+    }
+
+    async fn ask(
+        &self,
+        context: &Context,
+        output: &Arc<Output>,
+        ends: Instant,
+    ) -> Result<Result<wit::Description, String>, Broken> {
+        Instance::start(self, context, output, Purpose::Describe, ends).await?.describe(ends).await
     }
 }
 

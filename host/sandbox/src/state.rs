@@ -13,15 +13,15 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::guest_log::LogSource;
-use crate::host::AskedFields;
-use crate::limits::Limiter;
+use crate::host::{AskedFields, Waiting};
+use crate::instance::Purpose;
+use crate::limiter::Limiter;
 use crate::output::Output;
 use crate::settings::Settings;
 use crate::stdio::Stream;
+use crate::usage::Usage;
 
-/// Live WASI resources (streams, pollables): a guest that leaks them is stopped.
-const RESOURCES: usize = 4096;
-/// Bytes of random numbers in one request.
+/// Bytes of random numbers in one request: a millisecond or two of work. A larger request traps.
 const RANDOM_BYTES: u64 = 1 << 20;
 
 /// The data of one store.
@@ -36,6 +36,11 @@ pub(crate) struct GuestState {
     pub(crate) delivery: Option<Delivery>,
     pub(crate) deadline: Arc<Deadline>,
     pub(crate) limiter: Limiter,
+    /// Bytes of one answer of the cache.
+    pub(crate) page_bytes: usize,
+    pub(crate) usage: Arc<Usage>,
+    /// Pollables that the guest may wait for at once.
+    handles: usize,
     wasi: WasiCtx,
     table: ResourceTable,
 }
@@ -44,11 +49,17 @@ impl GuestState {
     pub(crate) fn new(
         context: &Context,
         output: &Arc<Output>,
-        cache: Option<Arc<dyn CacheReader>>,
+        purpose: Purpose,
         deadline: Arc<Deadline>,
     ) -> Self {
+        let (limits, usage) = (&context.limits, &context.usage);
+        let cache = match purpose {
+            Purpose::Describe => None,
+            Purpose::Events(cache) => Some(cache),
+        };
+        let counted = cache.is_some();
         let mut table = ResourceTable::new();
-        table.set_max_capacity(RESOURCES);
+        table.set_max_capacity(limits.handles);
         Self {
             settings: Arc::clone(&context.settings),
             output: Arc::clone(output),
@@ -56,10 +67,20 @@ impl GuestState {
             fields: AskedFields::default(),
             delivery: None,
             deadline,
-            limiter: Limiter::new(&context.limits),
+            limiter: Limiter::new(limits, usage, counted),
+            page_bytes: limits.page,
+            usage: Arc::clone(usage),
+            handles: limits.handles,
             wasi: wasi(output),
             table,
         }
+    }
+}
+
+impl GuestState {
+    /// What a guest needs to wait for something.
+    pub(crate) fn waiting(&mut self) -> Waiting<'_> {
+        Waiting { table: &mut self.table, calls: self.deadline.calls(), most: self.handles }
     }
 }
 

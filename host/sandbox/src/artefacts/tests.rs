@@ -19,7 +19,10 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder"), backends: Backends::new().expect("engines") }
+        Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            backends: Backends::new(crate::engine::RunOptions::default()).expect("engines"),
+        }
     }
 
     fn path(&self) -> PathBuf {

@@ -8,6 +8,7 @@ use wasmtime::{Config, Engine, Strategy};
 
 use super::mode::Compile;
 use crate::artefacts::{Key, Maker};
+use crate::engine::RunOptions;
 use crate::hash::ContentHash;
 use crate::host;
 use crate::state::GuestState;
@@ -28,9 +29,9 @@ pub(crate) struct Backends {
 }
 
 impl Backends {
-    pub(crate) fn new() -> wasmtime::Result<Self> {
-        let optimized = Backend::new(Compile::Optimized)?;
-        let fast = match Backend::new(Compile::Fast) {
+    pub(crate) fn new(run: RunOptions) -> wasmtime::Result<Self> {
+        let optimized = Backend::new(Compile::Optimized, run)?;
+        let fast = match Backend::new(Compile::Fast, run) {
             Ok(fast) => Some(fast),
             Err(error) => {
                 tracing::debug!("compile = \"fast\" is \"optimized\" on this machine: {error:#}");
@@ -54,8 +55,8 @@ impl Backends {
 }
 
 impl Backend {
-    fn new(mode: Compile) -> wasmtime::Result<Self> {
-        let engine = Engine::new(&config(mode))?;
+    fn new(mode: Compile, run: RunOptions) -> wasmtime::Result<Self> {
+        let engine = Engine::new(&config(mode, run))?;
         let mut linker = Linker::new(&engine);
         host::add_to_linker(&mut linker)?;
         let maker = Maker::of(&engine);
@@ -68,14 +69,34 @@ impl Backend {
     }
 }
 
+/// Stack that host functions have beyond the guest's: what wasmtime's own defaults leave them.
+const HOST_STACK: usize = 3 << 19;
+
 /// The defaults, but for epochs: they stop a guest that spins. Fuel would cost more and tell less; the pooling
 /// allocator pays only for short-lived instances, and ours are kept.
-fn config(mode: Compile) -> Config {
+fn config(mode: Compile, run: RunOptions) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true);
     config.strategy(match mode {
         Compile::Optimized => Strategy::Cranelift,
         Compile::Fast => Strategy::Winch,
     });
+    config.async_stack_size(run.wasm_stack.saturating_add(HOST_STACK));
+    config.max_wasm_stack(run.wasm_stack);
+    config.coredump_on_trap(run.core_dumps);
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_plugins_run_makes_no_other_code() {
+        let other = RunOptions { wasm_stack: 4 << 20, core_dumps: true };
+        for mode in Compile::ALL {
+            let name = |run| Backend::new(mode, run).expect("a backend").key(&ContentHash::of(b"a")).to_string();
+            assert_eq!(name(RunOptions::default()), name(other), "what is kept, or made by a child, is found");
+        }
+    }
 }

@@ -15,6 +15,7 @@ use super::backend::Backends;
 use super::in_place::{self, Pool};
 use super::mode::Compile;
 use crate::artefacts::{self, Held};
+use crate::engine::RunOptions;
 use crate::hash::HashedBytes;
 use crate::load::LoadError;
 
@@ -58,7 +59,7 @@ fn run(mode: Compile, parent: u32) -> Result<(), Failure> {
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;
     let content = HashedBytes::new(&bytes);
-    let backends = Backends::new().map_err(Failure::Engine)?;
+    let backends = Backends::new(RunOptions::default()).map_err(Failure::Engine)?;
     let backend = backends.of(mode).ok_or(Failure::NoBackend)?;
     let artefact = Pool::default().artefact(&backends, backend, content.bytes())?;
     let mut output = File::from(io::stdout().as_fd().try_clone_to_owned()?);

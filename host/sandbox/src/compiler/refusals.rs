@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn the_newest_are_remembered() {
-        let backends = Backends::new().expect("engines");
+        let backends = Backends::new(crate::engine::RunOptions::default()).expect("engines");
         let backend = backends.of(Compile::Optimized).expect("always there");
         let key = |number: usize| backend.key(&ContentHash::of(&number.to_le_bytes()));
         let refusals = Refusals::default();

@@ -1,6 +1,6 @@
 //! `cache`: the plugin's own objects, read through the informer's `CacheReader`.
 //!
-//! Invariant: a page is one answer of the reader, so it is one consistent state; it has at most [`PAGE_BYTES`] of
+//! Invariant: a page is one answer of the reader, so it is one consistent state; it has at most `limits.page` of
 //! text and [`PAGE_ENTRIES`] entries, and is cut out of at most [`PAGE_SOURCE`] bytes of objects, whatever the
 //! guest asks for. The reader keeps to the number of entries; the bytes are counted here, and nowhere else.
 
@@ -12,14 +12,13 @@ use hark_informer::object::ObjectKey;
 
 use super::token::{self, NoToken};
 use crate::bindings::hark::plugin::cache::{Host, Page, Problem, ValuePage as Values};
+use crate::cap::Cap;
 use crate::state::GuestState;
 
-/// Text of one page, unless its first entry alone is larger.
-const PAGE_BYTES: usize = 4 << 20;
 /// Bytes of the objects that a page with `fields` is cut out of, unless the first alone is larger: about 10 ms of
 /// work, the time between two breaks of a guest.
 const PAGE_SOURCE: usize = 16 << 20;
-/// Entries of one page: more than fit [`PAGE_BYTES`] in practice (the smallest objects have about 300 bytes).
+/// Entries of one page: more than fit the usual 4 MiB in practice (the smallest objects have about 300 bytes).
 const PAGE_ENTRIES: usize = 10_000;
 
 impl Host for GuestState {
@@ -47,7 +46,7 @@ impl Host for GuestState {
         let fields = self.fields(fields)?;
         let after = token::key(&after, &namespace)?;
         let found = self.reader()?.list(subscription, &namespace, after.as_ref(), limit)?;
-        Ok(page(found, &fields))
+        Ok(self.page(found, &fields))
     }
 
     fn by_index(
@@ -63,7 +62,7 @@ impl Host for GuestState {
         let fields = self.fields(fields)?;
         let after = token::key(&after, "")?;
         let found = self.reader()?.by_index(subscription, &index, &value, after.as_ref(), limit)?;
-        Ok(page(found, &fields))
+        Ok(self.page(found, &fields))
     }
 
     fn index_values(
@@ -76,7 +75,7 @@ impl Host for GuestState {
         let limit = entries(limit)?;
         let after = token::value(&after)?;
         let found = self.reader()?.index_values(subscription, &index, after, limit)?;
-        Ok(values(found))
+        Ok(self.values(found))
     }
 }
 
@@ -88,6 +87,24 @@ impl GuestState {
     fn fields(&mut self, pointers: Vec<String>) -> Result<Arc<Fields>, Problem> {
         self.fields.compile(pointers).ok_or(Problem::Invalid)
     }
+
+    fn page(&self, found: CachePage, fields: &Fields) -> Page {
+        let (page, full) = page(found, fields, self.page_bytes);
+        self.count(full);
+        page
+    }
+
+    fn values(&self, found: ValuePage) -> Values {
+        let (values, full) = values(found, self.page_bytes);
+        self.count(full);
+        values
+    }
+
+    fn count(&self, full: bool) {
+        if full {
+            self.usage.hit(Cap::Page);
+        }
+    }
 }
 
 /// How many entries a guest may be given that asks for so many.
@@ -96,8 +113,8 @@ fn entries(limit: u32) -> Result<usize, Problem> {
     if limit == 0 { Err(Problem::Invalid) } else { Ok(limit) }
 }
 
-/// Cuts the fields out of a page, and ends it earlier where it is full.
-fn page(found: CachePage, fields: &Fields) -> Page {
+/// Cuts the fields out of a page, and ends it earlier where it has `most` bytes of text: says whether that was so.
+fn page(found: CachePage, fields: &Fields, most: usize) -> (Page, bool) {
     let CachePage { objects, next } = found;
     let mut texts: Vec<String> = Vec::new();
     let (mut size, mut source) = (0, 0);
@@ -107,28 +124,28 @@ fn page(found: CachePage, fields: &Fields) -> Page {
         source += object.json().len();
         let last = place.checked_sub(1).and_then(|last| objects.get(last));
         if let Some(last) = last
-            && (size > PAGE_BYTES || source > PAGE_SOURCE)
+            && (size > most || source > PAGE_SOURCE)
         {
-            return Page { objects: texts, next: token::of_key(last.key()) };
+            return (Page { objects: texts, next: token::of_key(last.key()) }, size > most);
         }
         texts.push(text.into_owned());
     }
-    Page { objects: texts, next: next.as_ref().map(token::of_key).unwrap_or_default() }
+    (Page { objects: texts, next: next.as_ref().map(token::of_key).unwrap_or_default() }, false)
 }
 
-/// Ends a page of values earlier where it is full.
-fn values(found: ValuePage) -> Values {
+/// Ends a page of values earlier where it has `most` bytes: says whether that was so.
+fn values(found: ValuePage, most: usize) -> (Values, bool) {
     let ValuePage { mut values, next } = found;
     let mut size = 0;
     let fits = values.iter().take_while(|value| {
         size += value.len();
-        size <= PAGE_BYTES
+        size <= most
     });
     let count = fits.count().max(1);
     let cut = values.get(count).is_some();
     values.truncate(count);
     let next = if cut { values.last().cloned() } else { next };
-    Values { values, next: next.as_deref().map(token::of_value).unwrap_or_default() }
+    (Values { values, next: next.as_deref().map(token::of_value).unwrap_or_default() }, cut)
 }
 
 impl From<CacheProblem> for Problem {
@@ -157,13 +174,14 @@ mod tests {
             values: (0..count).map(|n| format!("{n:04}{}", "x".repeat(size - 4))).collect(),
             next: None,
         };
-        let kib = values(long(5000, 1024));
-        assert_eq!((kib.values.len(), kib.next), (4096, format!("=4095{}", "x".repeat(1020))));
-        let huge = values(long(2, PAGE_BYTES + 1));
-        assert_eq!((huge.values.len(), huge.next.len()), (1, PAGE_BYTES + 2));
-        let few = values(ValuePage { next: Some("b".into()), ..long(2, 4) });
-        assert_eq!((few.values, few.next.as_str()), (vec!["0000".to_owned(), "0001".to_owned()], "=b"));
-        let none = values(ValuePage::default());
+        let (kib, cut) = values(long(5000, 1024), 4 << 20);
+        assert_eq!((kib.values.len(), kib.next, cut), (4096, format!("=4095{}", "x".repeat(1020)), true));
+        let (huge, cut) = values(long(2, 100), 99);
+        assert_eq!((huge.values.len(), huge.next.len(), cut), (1, 101, true));
+        let (few, cut) = values(ValuePage { next: Some("b".into()), ..long(2, 4) }, 99);
+        assert_eq!((few.next.as_str(), cut), ("=b", false));
+        assert_eq!(few.values, ["0000", "0001"]);
+        let (none, _) = values(ValuePage::default(), 99);
         assert_eq!((none.values.len(), none.next.as_str()), (0, ""));
     }
 }

@@ -20,7 +20,7 @@ const FAST: LoadOptions = LoadOptions { allow_wat: true, compile: Compile::Fast 
 
 fn with_cache(folder: &Path) -> Engine {
     let cache = ArtefactCache::open(&folder.join("artefacts"), 1 << 30).expect("a cache");
-    Engine::with(EngineOptions { cache: Some(cache), process: None }).expect("an engine")
+    Engine::with(EngineOptions { cache: Some(cache), ..EngineOptions::default() }).expect("an engine")
 }
 
 /// What was counted of a mode: compiled, cached, refused, failed.
@@ -152,7 +152,11 @@ async fn the_limits_hold_in_code_that_was_compiled_fast() {
     let cases = [
         ("(loop $l (br $l)) unreachable", short(), "timeout: used its deadline of 50ms (limits.deadline)"),
         ("unreachable", Limits::default(), "trap: wasm trap: wasm `unreachable` instruction executed"),
-        ("(call $deeper) unreachable", Limits::default(), "trap: wasm trap: call stack exhausted"),
+        (
+            "(call $deeper) unreachable",
+            Limits::default(),
+            "trap: its stack of 512 KiB is used up (host.wasm_stack)",
+        ),
         ("(drop (memory.grow (i32.const 2))) unreachable", small, "(limits.memory)"),
     ];
     let engine = Engine::new().expect("an engine");
@@ -187,7 +191,7 @@ fn scripted(folder: &Path, script: &str, timeout: Duration) -> Engine {
         smallest: LARGE_PLUGIN_BYTES,
         timeout,
     };
-    Engine::with(EngineOptions { cache: None, process: Some(process) }).expect("an engine")
+    Engine::with(EngineOptions { process: Some(process), ..EngineOptions::default() }).expect("an engine")
 }
 
 #[test]
@@ -311,6 +315,6 @@ async fn without_a_process_to_start_large_files_are_compiled_here() {
         smallest: 0,
         timeout: Duration::from_secs(60),
     };
-    let engine = Engine::with(EngineOptions { cache: None, process: Some(process) }).expect("an engine");
+    let engine = Engine::with(EngineOptions { process: Some(process), ..EngineOptions::default() }).expect("an engine");
     works(&engine.load(large().as_bytes(), WAT).expect("a plugin")).await;
 }

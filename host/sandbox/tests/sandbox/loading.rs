@@ -15,7 +15,7 @@ fn load_binary(bytes: &[u8]) -> Result<hark_sandbox::Plugin, LoadError> {
 }
 
 /// A module with a world of its own in it: ours, and more.
-fn in_world(text: &str, world: &str) -> Vec<u8> {
+pub(crate) fn in_world(text: &str, world: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     resolve.push_path("../../wit").expect("our contract");
     let package = resolve.push_str("test.wit", world).expect("a world");

@@ -6,9 +6,15 @@
 mod answers;
 mod caching;
 mod compiling;
+mod caps;
+mod deadlines;
 mod describing;
 mod faults;
 mod importing;
+mod lifetimes;
 mod loading;
+mod reentry;
 mod saying;
 mod support;
+mod waiting;
+mod wasi;

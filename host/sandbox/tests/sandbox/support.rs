@@ -10,8 +10,8 @@ use hark_informer::filter::IndexPointer;
 use hark_informer::handler::{Delivery, Event, EventHandler, Outcome};
 use hark_informer::object::{Ingest, Object, ObjectKey};
 use hark_sandbox::{
-    Context, Engine, GuestLine, GuestLog, Limits, LoadError, LoadOptions, LogLevel, LogSource, Plugin,
-    PluginHandler, Settings,
+    Context, Engine, GuestLine, GuestLog, Limits, LoadError, LoadOptions, LogLevel, LogSource,
+    Plugin, PluginHandler, Settings, Usage,
 };
 
 // === guests ===
@@ -389,6 +389,7 @@ impl CacheReader for Objects {
 pub(crate) struct Host {
     pub(crate) handler: PluginHandler,
     pub(crate) lines: Arc<Lines>,
+    pub(crate) usage: Arc<Usage>,
 }
 
 impl Host {
@@ -398,7 +399,8 @@ impl Host {
 
     pub(crate) fn with(plugin: Plugin, limits: Limits, objects: impl CacheReader + 'static) -> Self {
         let (context, lines) = context(limits);
-        Self { handler: PluginHandler::new(plugin, context, Arc::new(objects)), lines }
+        let usage = Arc::clone(&context.usage);
+        Self { handler: PluginHandler::new(plugin, context, Arc::new(objects)), lines, usage }
     }
 
     pub(crate) async fn handle(&mut self, event: Event) -> Outcome {
@@ -423,11 +425,12 @@ pub(crate) fn context(limits: Limits) -> (Context, Arc<Lines>) {
     let lines = Arc::new(Lines::default());
     let table = serde_json::json!({"channel": "#ops", "n": 3});
     let settings = table.as_object().cloned().map(Settings::new).unwrap_or_default();
-    (Context { settings: Arc::new(settings), limits, log: lines.clone() }, lines)
+    let (settings, usage) = (Arc::new(settings), Arc::default());
+    (Context { settings, limits, log: lines.clone(), usage, core_dumps: None }, lines)
 }
 
 pub(crate) fn short() -> Limits {
-    Limits { deadline: Duration::from_millis(50), ..Limits::default() }
+    Limits { deadline: Some(Duration::from_millis(50)), ..Limits::default() }
 }
 
 pub(crate) fn object(namespace: &str, name: &str, filler: usize) -> Arc<Object> {
