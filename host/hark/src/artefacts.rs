@@ -60,6 +60,7 @@ pub(crate) fn engine_options(config: &ConfigFile) -> EngineOptions {
     EngineOptions {
         cache: cache_folder(config).and_then(|folder| open(&folder, bound)),
         process: Some(process),
+        run: host.run(),
     }
 }
 

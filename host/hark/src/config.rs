@@ -4,6 +4,7 @@
 //! is valid as a whole: a file with any error gives none, and unknown keys are errors, since a misspelt limit
 //! would otherwise silently not be one.
 
+mod limits;
 mod reader;
 mod units;
 
@@ -11,10 +12,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hark_informer::listener::{ListenerConfig, OnRestart, OnSwap};
+use hark_informer::listener::{OnRestart, OnSwap};
 use hark_informer::queue::Merge;
-use hark_sandbox::{Compile, Limits, Proposal, Settings};
+use hark_sandbox::{Compile, Limits, Proposal, RunOptions, Settings};
 
+use limits::LimitsTable;
 use reader::Reader;
 
 use crate::admin::AdminAddress;
@@ -51,6 +53,21 @@ pub(crate) struct HostConfig {
     pub(crate) log: Option<String>,
     /// `strip_managed_fields`.
     pub(crate) strip_managed_fields: Option<bool>,
+    /// `wasm_stack`: bytes of stack of guest code.
+    pub(crate) wasm_stack: Option<usize>,
+    /// `core_dumps`: where they are kept, relative to the file's own folder; none: nowhere.
+    pub(crate) core_dumps: Option<PathBuf>,
+}
+
+impl HostConfig {
+    /// How the Wasm engine runs plugins.
+    pub(crate) fn run(&self) -> RunOptions {
+        let usual = RunOptions::default();
+        RunOptions {
+            wasm_stack: self.wasm_stack.unwrap_or(usual.wasm_stack),
+            core_dumps: self.core_dumps.is_some(),
+        }
+    }
 }
 
 /// What `[defaults]` and `[plugins.NAME]` may both say.
@@ -61,13 +78,7 @@ struct Overrides {
     delivery: Option<Merge>,
     concurrency: Option<usize>,
     compile: Option<Compile>,
-    memory: Option<usize>,
-    deadline: Option<Duration>,
-    budget: Option<Duration>,
-    object: Option<usize>,
-    queue: Option<usize>,
-    max_attempts: Option<u32>,
-    log_lines: Option<u32>,
+    limits: LimitsTable,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -175,8 +186,7 @@ impl Config {
     pub(crate) fn plugin(&self, stem: &str) -> PluginConfig {
         let own = self.plugins.get(stem).cloned().unwrap_or_default();
         let (first, then) = (&own.overrides, &self.defaults);
-        let limits = Limits::default();
-        let listener = ListenerConfig::default();
+        let (queue, max_attempts) = first.limits.listener(&then.limits);
         PluginConfig {
             settings: Settings::new(own.settings),
             treatment: Proposal {
@@ -186,16 +196,9 @@ impl Config {
                 concurrency: first.concurrency.or(then.concurrency),
             },
             compile: first.compile.or(then.compile),
-            queue: first.queue.or(then.queue).unwrap_or(listener.bound),
-            max_attempts: first.max_attempts.or(then.max_attempts).unwrap_or(listener.max_attempts),
-            limits: Limits {
-                memory: first.memory.or(then.memory).unwrap_or(limits.memory),
-                deadline: first.deadline.or(then.deadline).unwrap_or(limits.deadline),
-                budget: first.budget.or(then.budget).unwrap_or(limits.budget),
-                object: first.object.or(then.object).unwrap_or(limits.object),
-                log_lines: first.log_lines.or(then.log_lines).unwrap_or(limits.log_lines),
-                ..limits
-            },
+            queue,
+            max_attempts,
+            limits: first.limits.sandbox(&then.limits),
         }
     }
 
@@ -219,32 +222,23 @@ fn read_host(reader: &mut Reader<'_>) -> HostConfig {
         ),
         log: reader.string("log"),
         strip_managed_fields: reader.boolean("strip_managed_fields"),
+        wasm_stack: reader.bytes("wasm_stack", 64 << 10, 64 << 20),
+        core_dumps: reader
+            .unless_off("core_dumps", |reader| reader.string("core_dumps"))
+            .flatten()
+            .map(PathBuf::from),
     }
 }
 
 fn read_overrides(reader: &mut Reader<'_>) -> Overrides {
-    let mut overrides = reader.table("limits", read_limits).unwrap_or_default();
-    overrides.on_reload =
-        reader.choice("on_reload", &[("replay", OnSwap::Replay), ("continue", OnSwap::Continue)]);
-    overrides.on_restart =
-        reader.choice("on_restart", &[("replay", OnRestart::Replay), ("continue", OnRestart::Continue)]);
-    overrides.delivery = reader.choice("delivery", &[("all", Merge::All), ("latest", Merge::Latest)]);
-    overrides.compile =
-        reader.choice("compile", &[("fast", Compile::Fast), ("optimized", Compile::Optimized)]);
-    overrides.concurrency = reader.count("concurrency", 1, 64);
-    overrides
-}
-
-fn read_limits(reader: &mut Reader<'_>) -> Overrides {
     Overrides {
-        memory: reader.bytes("memory", 1 << 16, 4 << 30),
-        deadline: reader.duration("deadline", Duration::from_millis(10), Duration::from_secs(600)),
-        budget: reader.duration("budget", Duration::from_millis(10), Duration::from_secs(3600)),
-        object: reader.bytes("object", 1 << 10, 1 << 30),
-        queue: reader.count("queue", 1, 100_000_000),
-        max_attempts: reader.count("max_attempts", 1, 1_000_000),
-        log_lines: reader.count("log_lines", 1, 1_000_000),
-        ..Overrides::default()
+        limits: reader.table("limits", LimitsTable::read).unwrap_or_default(),
+        on_reload: reader.choice("on_reload", &[("replay", OnSwap::Replay), ("continue", OnSwap::Continue)]),
+        on_restart: reader
+            .choice("on_restart", &[("replay", OnRestart::Replay), ("continue", OnRestart::Continue)]),
+        delivery: reader.choice("delivery", &[("all", Merge::All), ("latest", Merge::Latest)]),
+        compile: reader.choice("compile", &[("fast", Compile::Fast), ("optimized", Compile::Optimized)]),
+        concurrency: reader.count("concurrency", 1, 64),
     }
 }
 
@@ -286,14 +280,17 @@ mod tests {
         )
         .expect("valid");
         let plugin = config.plugin("pod-audit");
-        assert_eq!(plugin.limits.deadline, Duration::from_millis(250));
+        assert_eq!(plugin.limits.deadline, Some(Duration::from_millis(250)));
         assert_eq!(plugin.limits.memory, 32 << 20);
         assert_eq!(plugin.treatment.on_reload, Some(OnSwap::Continue));
         assert_eq!(plugin.settings.get("channel").as_deref(), Some("#ops"));
         assert_eq!(plugin.settings.get("kinds").as_deref(), Some(r#"["v1/Pod"]"#));
         assert_eq!(plugin.compile, Some(Compile::Optimized));
         let other = config.plugin("other");
-        assert_eq!((other.limits.deadline, other.compile), (Duration::from_secs(2), Some(Compile::Fast)));
+        assert_eq!(
+            (other.limits.deadline, other.compile),
+            (Some(Duration::from_secs(2)), Some(Compile::Fast))
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::admin::{self, Admin, AdminAddress, Sources};
 use crate::artefacts;
 use crate::cli::CommonArgs;
 use crate::config::{Config, ConfigError};
+use crate::core_dumps::{CoreDumpError, DumpWriter};
 use crate::dead_letters::{self, Cluster, DeadLetters};
 use crate::output::Output;
 use crate::plugins::view::View;
@@ -114,6 +115,7 @@ pub(crate) async fn run_plugins(
     let factory = Arc::new(Factory::new(client, ingest, Handle::current()));
     let engine = Engine::with(artefacts::engine_options(&config));
     let engine = engine.context("cannot start the Wasm engine")?;
+    let core_dumps = open_core_dumps(&config)?;
     let folder = plugins_folder(args, &config);
     let (view, views) = watch::channel(Arc::new(View::default()));
     let (pulse, heart) = admin::pulse();
@@ -134,6 +136,7 @@ pub(crate) async fn run_plugins(
         heart,
         view,
         dead_letters: dead_letters.clone(),
+        core_dumps: core_dumps.clone(),
     };
     let manager = Manager::new(options, config, engine, factory, output);
     let stop = async {
@@ -142,6 +145,9 @@ pub(crate) async fn run_plugins(
     };
     manager.run(stop).await;
     dead_letters.close().await;
+    if let Some(core_dumps) = core_dumps {
+        core_dumps.settle().await;
+    }
     Ok(())
 }
 
@@ -201,4 +207,11 @@ fn open_dead_letters(server: &str, config: &ConfigFile, admin: Option<&Admin>, m
         Mode::Dev => Cluster::dev(),
     };
     DeadLetters::open(state_folder(config).as_deref(), &cluster, admin.map(Admin::address))
+}
+
+/// Where core dumps go (relative to the file), if they are to be kept.
+fn open_core_dumps(config: &ConfigFile) -> Result<Option<Arc<DumpWriter>>, CoreDumpError> {
+    let base = config.path().parent().unwrap_or(Path::new(""));
+    let folder = config.current().host.core_dumps.as_ref();
+    folder.map(|folder| DumpWriter::open(&base.join(folder))).transpose()
 }

@@ -7,6 +7,7 @@ mod admin;
 mod artefacts;
 mod cli;
 mod config;
+mod core_dumps;
 mod dead_letters;
 mod descriptors;
 mod dev;

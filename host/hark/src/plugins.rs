@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use crate::admin::Heart;
 use crate::config::PluginConfig;
+use crate::core_dumps::DumpWriter;
 use crate::dead_letters::DeadLetters;
 use crate::folder::{self, ChangeWatch, Scan, Stamp};
 use crate::host::ConfigFile;
@@ -61,6 +62,8 @@ pub(crate) struct ManagerOptions {
     pub(crate) view: watch::Sender<Arc<View>>,
     /// Where events go that are given up.
     pub(crate) dead_letters: DeadLetters,
+    /// Where core dumps go, if they are kept.
+    pub(crate) core_dumps: Option<Arc<DumpWriter>>,
 }
 
 /// Everything that can change what runs.
@@ -268,6 +271,8 @@ impl Manager {
             compile: self.options.compile,
             engine: self.engine.clone(),
             output: self.output.clone(),
+            usage: slot.usage.clone(),
+            core_dumps: self.options.core_dumps.clone(),
         };
         let (permits, events) = (self.permits.clone(), self.events.clone());
         tokio::spawn(async move {

@@ -50,9 +50,9 @@ mod ticker;
 mod usage;
 
 pub use artefacts::{ArtefactCache, CacheError, CacheStats};
+pub use cap::Cap;
 pub use compiler::child::compile_for_parent;
 pub use compiler::{Compile, CompileStats, CompilerProcess, How, LARGE_PLUGIN_BYTES, ModeStats};
-pub use cap::Cap;
 pub use context::Context;
 pub use core_dump::{CoreDump, CoreDumps};
 pub use description::{Description, Proposal, Subscription};

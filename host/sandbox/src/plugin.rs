@@ -9,8 +9,8 @@ use std::time::Instant;
 use tokio::time::timeout;
 
 use crate::bindings::PluginPre;
-use crate::compiler::How;
 use crate::bindings::hark::plugin::plugin_types as wit;
+use crate::compiler::How;
 use crate::context::Context;
 use crate::description::{self, Description};
 use crate::hash::ContentHash;

@@ -3,6 +3,7 @@
 //! Used by the paths of the admin port. Field names are Hark's own, in snake case as in the trace; later versions add
 //! fields. Invariant: a document has what [`Snapshot`] has and nothing that is measured for it alone.
 
+mod resources;
 mod subscription;
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -11,6 +12,7 @@ use hark_informer::listener::{Joined, ListenerStats};
 use hark_informer::reflector::{ListOutcome, ListWay, Phase, Problem};
 use serde::Serialize;
 
+use self::resources::{LimitsDocument, ResourcesDocument, TreatmentDocument, limits, resources, treatment};
 use self::subscription::{SubscriptionDocument, subscription};
 use super::readiness::timestamp;
 use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
@@ -66,6 +68,8 @@ struct PluginDocument<'a> {
     running: Option<RunningDocument<'a>>,
     refused: Option<RefusalDocument<'a>>,
     queue: Option<QueueDocument>,
+    /// What all its versions have used.
+    resources: ResourcesDocument,
 }
 
 #[derive(Serialize)]
@@ -79,6 +83,8 @@ struct RunningDocument<'a> {
     compiled: &'static str,
     /// It was in the artefact cache.
     cached: bool,
+    treatment: TreatmentDocument,
+    limits: LimitsDocument,
     subscriptions: Vec<SubscriptionDocument<'a>>,
 }
 
@@ -170,6 +176,7 @@ fn plugin(facts: &PluginFacts) -> PluginDocument<'_> {
         running: view.running.as_ref().map(|version| running(version, &facts.joined)),
         refused: view.refusal.as_ref().map(refusal),
         queue: facts.queue.as_ref().map(queue),
+        resources: resources(&view.usage, facts.cpu),
     }
 }
 
@@ -198,6 +205,8 @@ fn running<'a>(version: &'a RunningView, joined: &'a [Joined]) -> RunningDocumen
         since: timestamp(version.since),
         compiled: version.how.mode.as_str(),
         cached: version.how.cached,
+        treatment: treatment(&version.treatment),
+        limits: limits(&version.limits, &version.treatment),
         subscriptions: description.subscriptions.iter().map(|one| subscription(one, joined)).collect(),
     }
 }

@@ -4,7 +4,7 @@
 //! the short locks of queues and caches, and keeps no informer alive afterwards.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use hark_informer::delta_fifo::DeltaFifoStats;
 use hark_informer::factory::Factory;
@@ -54,6 +54,8 @@ pub(super) struct PluginFacts {
     pub(super) queue: Option<ListenerStats>,
     /// By name; none while nothing runs.
     pub(super) joined: Vec<Joined>,
+    /// CPU time of its threads.
+    pub(super) cpu: Duration,
 }
 
 /// One informer.
@@ -87,7 +89,8 @@ impl PluginFacts {
         let listener = view.running.as_ref().map(|running| &running.listener);
         let queue = listener.map(Listener::stats);
         let joined = listener.map(Listener::joined).unwrap_or_default();
-        Self { view, queue, joined }
+        let cpu = view.usage.cpu();
+        Self { view, queue, joined, cpu }
     }
 }
 

@@ -139,6 +139,19 @@ impl<'e> Reader<'e> {
         }
     }
 
+    /// A value that may also be `"off"`: none if it is, else what `read` takes.
+    pub(crate) fn unless_off<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Option<Option<T>> {
+        if self.table.get(key).and_then(Value::as_str) == Some("off") {
+            self.string(key)?;
+            return Some(None);
+        }
+        read(self).map(Some)
+    }
+
     /// A table of any values, as JSON.
     pub(crate) fn json(&mut self, key: &'static str) -> serde_json::Map<String, serde_json::Value> {
         let Some(table) = self.take(key, "a table", into_table) else { return serde_json::Map::new() };

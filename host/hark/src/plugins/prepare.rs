@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hark_sandbox::{
     Compile, ContentHash, Context, Description, Engine, GuestLine, GuestLog, HashedBytes, LoadError,
-    LoadOptions, LogLevel, Plugin,
+    LoadOptions, LogLevel, Plugin, Usage,
 };
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::running::{Version, guest_runtime};
 use super::slot::Known;
 use crate::config::PluginConfig;
+use crate::core_dumps::DumpWriter;
 use crate::folder::{PluginFile, Stamp};
 use crate::output::{Output, Timings};
 
@@ -39,6 +40,8 @@ pub(crate) struct Job {
     pub(crate) compile: Compile,
     pub(crate) engine: Engine,
     pub(crate) output: Arc<Output>,
+    pub(crate) usage: Arc<Usage>,
+    pub(crate) core_dumps: Option<Arc<DumpWriter>>,
 }
 
 /// How it went, for the slot it belongs to.
@@ -155,9 +158,14 @@ impl Job {
     /// Asks it what it wants; says how long that took.
     fn describe(self, plugin: Plugin) -> Result<(Version, Duration), String> {
         let begun = Instant::now();
-        let log = Arc::new(PluginLog { plugin: self.plugin, output: self.output });
-        let settings = Arc::new(self.config.settings.clone());
-        let context = Context { settings, limits: self.config.limits.clone(), log };
+        let core_dumps = self.core_dumps.map(|writer| writer.version(&self.plugin, *plugin.hash()));
+        let context = Context {
+            settings: Arc::new(self.config.settings.clone()),
+            limits: self.config.limits.clone(),
+            log: Arc::new(PluginLog { plugin: self.plugin, output: self.output }),
+            usage: self.usage,
+            core_dumps,
+        };
         let description = Arc::new(describe(&plugin, &context)?);
         Ok((Version { plugin, context, description, config: self.config }, begun.elapsed()))
     }

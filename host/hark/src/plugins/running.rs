@@ -76,7 +76,7 @@ impl Version {
     }
 
     /// How it is treated: as the operator says, else as the plugin proposes, else as is usual.
-    fn treatment(&self) -> Treatment {
+    pub(crate) fn treatment(&self) -> Treatment {
         let (operator, plugin) = (&self.config.treatment, &self.description.proposal);
         Treatment {
             on_reload: operator.on_reload.or(plugin.on_reload).unwrap_or(OnSwap::Replay),
@@ -101,10 +101,11 @@ impl Version {
 }
 
 /// How a version is run.
-struct Treatment {
-    on_reload: OnSwap,
-    concurrency: usize,
-    listener: ListenerConfig,
+#[derive(Clone)]
+pub(crate) struct Treatment {
+    pub(crate) on_reload: OnSwap,
+    pub(crate) concurrency: usize,
+    pub(crate) listener: ListenerConfig,
 }
 
 fn spec(number: u32, subscription: &hark_sandbox::Subscription) -> SubscriptionSpec {

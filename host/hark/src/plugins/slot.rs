@@ -10,9 +10,10 @@
 //! | no | some | it runs |
 //! | yes | some | it runs, and its successor is being prepared |
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hark_sandbox::{ContentHash, Plugin};
+use hark_sandbox::{ContentHash, Plugin, Usage};
 use tokio::time::Instant;
 
 use super::running::Running;
@@ -27,6 +28,8 @@ pub(crate) struct Slot {
     /// When the change that is being acted on was first seen.
     pub(crate) noticed: Instant,
     pub(crate) running: Option<Running>,
+    /// What all its versions have used.
+    pub(crate) usage: Arc<Usage>,
     /// Versions that have run so far, the one that is taking over included.
     pub(crate) generation: u64,
     /// The generation that runs, and since when.
@@ -46,6 +49,7 @@ impl Default for Slot {
             gone_since: None,
             noticed: Instant::now(),
             running: None,
+            usage: Arc::default(),
             generation: 0,
             took_over: (0, SystemTime::UNIX_EPOCH),
             preparing: false,
@@ -132,11 +136,14 @@ impl Slot {
             description: running.version.description.clone(),
             generation,
             since,
+            treatment: running.version.treatment(),
+            limits: running.version.config.limits.clone(),
             listener: running.listener().clone(),
         });
         PluginView {
             name: name.to_owned(),
             running,
+            usage: self.usage.clone(),
             preparing: self.preparing,
             refusal: self.refusal.clone(),
         }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use hark_informer::listener::Listener;
-use hark_sandbox::{ContentHash, Description, How};
+use hark_sandbox::{ContentHash, Description, How, Limits, Usage};
+
+pub(crate) use super::running::Treatment;
 
 /// See the file's head.
 #[derive(Clone, Default)]
@@ -44,6 +46,8 @@ pub(crate) struct PluginView {
     /// Its file's stem.
     pub(crate) name: String,
     pub(crate) running: Option<RunningView>,
+    /// What all its versions have used; asked when it is read.
+    pub(crate) usage: Arc<Usage>,
     /// A version is being prepared.
     pub(crate) preparing: bool,
     /// Why the file as it is now does not run.
@@ -61,6 +65,8 @@ pub(crate) struct RunningView {
     pub(crate) generation: u64,
     /// When it took over.
     pub(crate) since: SystemTime,
+    pub(crate) treatment: Treatment,
+    pub(crate) limits: Limits,
     pub(crate) listener: Listener,
 }
 

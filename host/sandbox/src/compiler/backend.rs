@@ -95,8 +95,13 @@ mod tests {
     fn how_plugins_run_makes_no_other_code() {
         let other = RunOptions { wasm_stack: 4 << 20, core_dumps: true };
         for mode in Compile::ALL {
-            let name = |run| Backend::new(mode, run).expect("a backend").key(&ContentHash::of(b"a")).to_string();
-            assert_eq!(name(RunOptions::default()), name(other), "what is kept, or made by a child, is found");
+            let name =
+                |run| Backend::new(mode, run).expect("a backend").key(&ContentHash::of(b"a")).to_string();
+            assert_eq!(
+                name(RunOptions::default()),
+                name(other),
+                "what is kept, or made by a child, is found"
+            );
         }
     }
 }

@@ -315,6 +315,7 @@ async fn without_a_process_to_start_large_files_are_compiled_here() {
         smallest: 0,
         timeout: Duration::from_secs(60),
     };
-    let engine = Engine::with(EngineOptions { process: Some(process), ..EngineOptions::default() }).expect("an engine");
+    let engine = Engine::with(EngineOptions { process: Some(process), ..EngineOptions::default() })
+        .expect("an engine");
     works(&engine.load(large().as_bytes(), WAT).expect("a plugin")).await;
 }

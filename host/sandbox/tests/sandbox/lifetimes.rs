@@ -121,7 +121,8 @@ fn dumping() -> &'static Engine {
 }
 
 fn dumping_host(guest: &Guest, kept: &Arc<Kept>) -> (PluginHandler, Arc<Lines>) {
-    let plugin = dumping().load(guest.text().as_bytes(), LoadOptions { allow_wat: true }).expect("loads");
+    let wat = LoadOptions { allow_wat: true, ..LoadOptions::default() };
+    let plugin = dumping().load(guest.text().as_bytes(), wat).expect("loads");
     let (mut context, lines) = context(short());
     context.core_dumps = Some(kept.clone());
     (PluginHandler::new(plugin, context, Arc::new(Objects::default())), lines)

@@ -5,8 +5,8 @@
 
 mod answers;
 mod caching;
-mod compiling;
 mod caps;
+mod compiling;
 mod deadlines;
 mod describing;
 mod faults;

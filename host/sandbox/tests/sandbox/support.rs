@@ -10,8 +10,8 @@ use hark_informer::filter::IndexPointer;
 use hark_informer::handler::{Delivery, Event, EventHandler, Outcome};
 use hark_informer::object::{Ingest, Object, ObjectKey};
 use hark_sandbox::{
-    Context, Engine, GuestLine, GuestLog, Limits, LoadError, LoadOptions, LogLevel, LogSource,
-    Plugin, PluginHandler, Settings, Usage,
+    Context, Engine, GuestLine, GuestLog, Limits, LoadError, LoadOptions, LogLevel, LogSource, Plugin,
+    PluginHandler, Settings, Usage,
 };
 
 // === guests ===

@@ -4,6 +4,7 @@
 //! is left out for the others.
 
 use hark_informer::listener::{ListenerStats, Outcomes};
+use hark_sandbox::{Cap, Restart};
 
 use super::Metric;
 use crate::admin::exposition::Family;
@@ -57,6 +58,74 @@ pub(super) static METRICS: &[Metric<PluginFacts>] = &[
             "Versions of the plugin that have run since it was put into the folder.",
         ),
         read: |facts, series| series.maybe(facts.view.running.as_ref().map(|running| running.generation)),
+    },
+    Metric {
+        family: Family::counter(
+            "hark_plugin_cpu_seconds_total",
+            LABELS,
+            "CPU time of the plugin's threads: its code, the host functions it calls, and handing over its events.",
+        ),
+        read: |facts, series| series.value(facts.cpu.as_secs_f64()),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_plugin_memory_bytes",
+            LABELS,
+            "Linear memory of the plugin's instances that are alive.",
+        ),
+        read: |facts, series| series.value(facts.view.usage.memory()),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_plugin_memory_peak_bytes",
+            LABELS,
+            "The most linear memory that one instance of the plugin has had.",
+        ),
+        read: |facts, series| series.value(facts.view.usage.memory_peak()),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_plugin_memory_limit_bytes",
+            LABELS,
+            "Linear memory that each instance of the plugin may have.",
+        ),
+        read: |facts, series| series.maybe(facts.view.running.as_ref().map(|running| running.limits.memory)),
+    },
+    Metric {
+        family: Family::gauge("hark_plugin_instances", LABELS, "Instances of the plugin that are alive."),
+        read: |facts, series| series.value(facts.view.usage.instances()),
+    },
+    Metric {
+        family: Family::counter(
+            "hark_plugin_host_calls_total",
+            LABELS,
+            "How often the plugin's code has called into the host, to grow its memory included.",
+        ),
+        read: |facts, series| series.value(facts.view.usage.host_calls()),
+    },
+    Metric {
+        family: Family::counter(
+            "hark_plugin_restarts_total",
+            &["plugin", "reason"],
+            "Instances thrown away although the plugin goes on; what they held in memory is lost.",
+        ),
+        read: |facts, series| {
+            for reason in Restart::ALL {
+                series.labelled(&[reason.as_str()], facts.view.usage.restarts(reason));
+            }
+        },
+    },
+    Metric {
+        family: Family::counter(
+            "hark_plugin_cap_hits_total",
+            &["plugin", "cap"],
+            "How often the plugin has hit a limit, by the last word of its setting.",
+        ),
+        read: |facts, series| {
+            for cap in Cap::ALL {
+                series.labelled(&[cap.as_str()], facts.view.usage.cap_hits(cap));
+            }
+        },
     },
     Metric {
         family: Family::gauge(

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use hark_informer::delta_fifo::DeltaFifoStats;
-use hark_informer::listener::{Listener, ListenerConfig};
+use hark_informer::listener::{Listener, ListenerConfig, OnSwap};
 use hark_informer::reflector::{ProblemKind, ReflectorMetrics, ReflectorStatus};
 use hark_informer::resource::Selector;
-use hark_sandbox::{CompileStats, ContentHash, Description, How};
+use hark_sandbox::{CompileStats, ContentHash, Description, How, Limits};
 
 use super::*;
-use crate::plugins::view::{PluginView, Refusal, RunningView};
+use crate::plugins::view::{PluginView, Refusal, RunningView, Treatment};
 
 fn line(check: &Check) -> (bool, String) {
     (check.passes(), check.to_string())
@@ -38,12 +38,19 @@ fn plugin_with(running: bool, preparing: bool, refused: bool) -> PluginFacts {
         description: Arc::new(Description::default()),
         generation: 1,
         since: UNIX_EPOCH,
+        treatment: Treatment {
+            on_reload: OnSwap::Replay,
+            concurrency: 1,
+            listener: ListenerConfig::default(),
+        },
+        limits: Limits::default(),
         listener: Listener::new(ListenerConfig::default(), Arc::new(|_, _| {})),
     });
     PluginFacts {
-        view: PluginView { name: "a".into(), running, preparing, refusal },
+        view: PluginView { name: "a".into(), running, preparing, refusal, usage: Arc::default() },
         queue: None,
         joined: vec![],
+        cpu: Duration::ZERO,
     }
 }
 

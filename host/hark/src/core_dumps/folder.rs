@@ -1,0 +1,158 @@
+//! The folder of core dumps: names, rights, and what is thrown away.
+//!
+//! Owned by the thread that writes. A dump holds what the plugin held, the Secrets it was shown among it. Invariants:
+//! the folder is made for its owner alone, and each file is its owner's alone; the newest [`KEPT`] files are kept, and
+//! no more than [`TOTAL`] bytes of them (the newest one in any case).
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use hark_sandbox::ContentHash;
+
+/// Files that are kept.
+const KEPT: usize = 20;
+
+/// Bytes of all files together.
+const TOTAL: u64 = 1 << 30;
+
+/// What the names of the files end in.
+const ENDING: &str = "coredump";
+
+/// See the file's head.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+/// The name of a dump: `PLUGIN-HASH-TIME.coredump`, with the first twelve digits of the content's hash, and UTC.
+pub(super) fn name(plugin: &str, hash: &ContentHash, time: jiff::Timestamp) -> String {
+    let digits: String = hash.to_string().chars().take(12).collect();
+    format!("{plugin}-{digits}-{}.{ENDING}", time.strftime("%Y%m%dT%H%M%S.%3fZ"))
+}
+
+impl Folder {
+    /// The folder, made if need be.
+    ///
+    /// # Errors
+    /// If it cannot be made, or is something else.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        Ok(Self(path.to_owned()))
+    }
+
+    /// Writes a dump, and drops the oldest ones where there are too many. One that is not whole is not left behind.
+    ///
+    /// # Errors
+    /// If it is empty, or the disk refuses.
+    pub(super) fn keep(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        if content.is_empty() {
+            return Err(io::Error::other("it cannot be put into the format"));
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        if let Err(error) = file.write_all(content) {
+            // What the disk did not take is of no use; that it is full is said.
+            let _ = std::fs::remove_file(path);
+            return Err(error);
+        }
+        self.prune(KEPT, TOTAL)
+    }
+
+    fn prune(&self, kept: usize, total: u64) -> io::Result<()> {
+        let mut bytes = 0;
+        for (place, (_, size, path)) in self.newest_first()?.into_iter().enumerate() {
+            bytes += size;
+            if place > 0 && (place >= kept || bytes > total) {
+                std::fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The dumps that are there, with time and size. What is not a dump is not ours to touch.
+    fn newest_first(&self) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.0)? {
+            let entry = entry?;
+            let (path, metadata) = (entry.path(), entry.metadata()?);
+            if metadata.is_file() && path.extension().is_some_and(|ending| ending == ENDING) {
+                found.push((metadata.modified()?, metadata.len(), path));
+            }
+        }
+        // Equal times: the name has the time too.
+        found.sort_by(|(a, _, one), (b, _, other)| (b, other).cmp(&(a, one)));
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Files of one byte, a second apart, the oldest first.
+    fn folder_with(names: &[&str]) -> (tempfile::TempDir, Folder) {
+        let temporary = tempfile::tempdir().expect("a folder");
+        for (age, name) in (1..).zip(names.iter().rev()) {
+            let file = std::fs::File::create(temporary.path().join(name)).expect("made");
+            file.set_len(1).expect("sized");
+            let time = SystemTime::now() - std::time::Duration::from_secs(age);
+            file.set_modified(time).expect("dated");
+        }
+        let folder = Folder::open(temporary.path()).expect("there");
+        (temporary, folder)
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).expect("readable");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_name_has_plugin_content_and_time() {
+        let time: jiff::Timestamp = "2026-11-30T01:02:03.004Z".parse().expect("a time");
+        let name = name("pod-audit", &ContentHash::of(b"x"), time);
+        assert_eq!(name, "pod-audit-2d711642b726-20261130T010203.004Z.coredump");
+    }
+
+    #[test]
+    fn folder_and_file_are_their_owners_alone() {
+        let temporary = tempfile::tempdir().expect("a folder");
+        let path = temporary.path().join("a/dumps");
+        let folder = Folder::open(&path).expect("made");
+        let file = path.join("p.coredump");
+        folder.keep(&file, b"content").expect("written");
+        let mode = |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&file)), (0o700, 0o600));
+        assert_eq!(std::fs::read(&file).expect("there"), b"content");
+        assert!(folder.keep(&file, b"other").is_err(), "nothing is written over");
+        assert!(folder.keep(&path.join("q.coredump"), b"").is_err());
+        assert_eq!(names(&path), ["p.coredump"]);
+    }
+
+    #[test]
+    fn the_newest_are_kept_by_number_and_by_size() {
+        let all = ["c.coredump", "a.coredump", "b.coredump", "d.coredump"];
+        for (kept, total, want) in [
+            (3, 100, vec!["a.coredump", "b.coredump", "d.coredump"]),
+            (9, 2, vec!["b.coredump", "d.coredump"]),
+            (9, 4, vec!["a.coredump", "b.coredump", "c.coredump", "d.coredump"]),
+            (0, 0, vec!["d.coredump"]),
+        ] {
+            let (temporary, folder) = folder_with(&all);
+            folder.prune(kept, total).expect("pruned");
+            assert_eq!(names(temporary.path()), want, "{kept} {total}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_dump_is_left_alone() {
+        let (temporary, folder) = folder_with(&["notes.txt", "a.coredump", "b.coredump"]);
+        folder.prune(1, 100).expect("pruned");
+        assert_eq!(names(temporary.path()), ["b.coredump", "notes.txt"]);
+    }
+}
