@@ -9,6 +9,7 @@ mod c_guest;
 mod demo;
 mod differential;
 mod fixtures;
+mod fuzz;
 mod guest_tests;
 mod host;
 mod measure;
@@ -37,6 +38,9 @@ Usage: cargo xtask COMMAND [ARGUMENT…]
   bindings [--check]   Regenerate the committed bindings from wit/; with --check only compare them
   differential [--scripts N] [--seed N] [--at-once N] [--script FILE]
                        Compare Hark's informer with client-go's on random scripts, or on one that failed
+  fuzz [--seconds N] [--seed N] [TARGET…] | --replay FILE
+                       Run the fuzz targets (all, or those named) for so long each (60 s) on all cores, with new
+                       cases; failing ones are saved to target/fuzz, from where --replay runs one again
   idle [--release] [--plugins 1,100,1000] [--objects N] [--seconds N] [--hark FILE]
                        Measure what an idle plugin costs: memory, threads, descriptors, mappings, wake-ups.
                        Of the release build if there is one; --release builds it
@@ -73,10 +77,11 @@ fn run(arguments: &[String]) -> Result<()> {
         "guest-tests" => guest_tests::run(rest),
         "bindings" => bindings::run(rest),
         "differential" => differential::run(rest),
+        "fuzz" => fuzz::run(rest),
         "idle" => measure::run("idle", rest),
         unknown => bail!(
             "unknown command `{unknown}`; the commands are demo, test, plugins, fixtures, guest-tests, bindings, \
-             differential, idle (see --help)"
+             differential, fuzz, idle (see --help)"
         ),
     }
 }
