@@ -4,6 +4,9 @@
 //! follow each other, so that a plugin which floods its log and traps gets no fresh allowance. Invariant: at
 //! most `log_lines` lines a second reach the log, and two of the host's own about what was dropped.
 
+#[cfg(test)]
+mod fuzz;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -62,7 +65,7 @@ impl Output {
         let mut inner = self.inner();
         for source in [LogSource::Stdout, LogSource::Stderr] {
             inner.with_stream(source, |inner, buffer| {
-                buffer.finish(|line| self.emit(inner, stream_level(source), source, line));
+                buffer.finish(|line, beyond| self.emit(inner, stream_level(source), source, line, beyond));
             });
         }
         if let Some(dropped) = inner.gate.report_at_end() {
@@ -73,13 +76,15 @@ impl Output {
 
     /// A line of the guest's.
     pub(crate) fn line(&self, level: LogLevel, source: LogSource, message: &str) {
-        self.emit(&mut self.inner(), level, source, message);
+        self.emit(&mut self.inner(), level, source, message, 0);
     }
 
     /// Bytes that the guest wrote to a standard stream.
     pub(crate) fn write(&self, source: LogSource, bytes: &[u8]) {
         self.inner().with_stream(source, |inner, buffer| {
-            buffer.push(bytes, self.line_bytes, |line| self.emit(inner, stream_level(source), source, line));
+            buffer.push(bytes, self.line_bytes, |line, beyond| {
+                self.emit(inner, stream_level(source), source, line, beyond);
+            });
         });
     }
 
@@ -88,7 +93,8 @@ impl Output {
         self.send(&self.inner(), level, LogSource::Host, message, 0);
     }
 
-    fn emit(&self, inner: &mut Inner, level: LogLevel, source: LogSource, message: &str) {
+    /// `beyond`: bytes of the line that were dropped already.
+    fn emit(&self, inner: &mut Inner, level: LogLevel, source: LogSource, message: &str, beyond: usize) {
         let (admitted, dropped) = inner.gate.admit(Instant::now());
         if let Some(dropped) = dropped {
             self.tell_dropped(inner, dropped);
@@ -96,9 +102,9 @@ impl Output {
         if !admitted {
             return self.usage.hit(Cap::LogLines);
         }
-        let line = text::clean(message, self.line_bytes);
-        // Only a line that was cut is longer: by the note that says so.
-        if line.len() > self.line_bytes {
+        let line = text::clean_beyond(message, self.line_bytes, beyond);
+        // Of those that came whole, only a line that was cut is longer: by the note that says so.
+        if beyond > 0 || line.len() > self.line_bytes {
             self.usage.hit(Cap::LogLine);
         }
         self.send(inner, level, source, &line, 0);

@@ -3,21 +3,32 @@
 //! Everything that comes from a guest and is shown goes through [`clean`]. Invariant: its answer has no
 //! control character, no terminal escape sequence and no direction override, and is one line within the size.
 
+#[cfg(test)]
+mod fuzz;
+
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// `text` as one line of at most `max` bytes: newlines shown as `\n`, terminal control left out, the end cut
 /// off with a note of how much is missing (the note is not counted).
 pub(crate) fn clean(text: &str, max: usize) -> String {
-    let text = text.trim_end_matches(['\n', '\r']);
+    clean_beyond(text, max, 0)
+}
+
+/// Like [`clean`], for a text of which so many bytes were cut off already: they count as missing too.
+pub(crate) fn clean_beyond(text: &str, max: usize, beyond: usize) -> String {
+    // Where a line ends is no part of it; but what was cut off did not end there.
+    let text = if beyond == 0 { text.trim_end_matches(['\n', '\r']) } else { text };
     let mut out = String::with_capacity(text.len().min(max));
-    let mut chars = text.chars().peekable();
+    let mut rest = Rest { chars: text.chars().peekable(), endless: false };
     let mut seen = 0;
     let mut utf8 = [0; 4];
-    while let Some(char) = chars.next() {
+    let mut missing = beyond;
+    while let Some(char) = rest.chars.next() {
+        let mut skipped = 0;
         let shown = match char {
             '\x1b' => {
-                seen += skip_escape(&mut chars);
+                skipped = rest.skip_escape();
                 ""
             }
             '\n' | '\u{2028}' | '\u{2029}' => "\\n",
@@ -27,11 +38,14 @@ pub(crate) fn clean(text: &str, max: usize) -> String {
             _ => char.encode_utf8(&mut utf8),
         };
         if out.len() + shown.len() > max {
-            out.push_str(&format!("… [{} cut]", bytes(text.len() - seen)));
+            missing += text.len() - seen;
             break;
         }
         out.push_str(shown);
-        seen += char.len_utf8();
+        seen += char.len_utf8() + skipped;
+    }
+    if missing > 0 {
+        out.push_str(&format!("… [{} cut]", bytes(missing)));
     }
     out
 }
@@ -69,47 +83,61 @@ pub(crate) fn bytes(size: usize) -> String {
 /// Control characters, and those that change the direction or hide: a line could be made to read as another.
 fn is_hidden(char: char) -> bool {
     char.is_control()
-        || matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(char, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Skips what follows an escape character: a control sequence, a string (title, hyperlink), or one
-/// character. Gives the number of bytes skipped. An unfinished string loses only its introducer.
-fn skip_escape(chars: &mut Peekable<Chars<'_>>) -> usize {
-    let Some(kind) = chars.peek().copied().filter(char::is_ascii) else { return 0 };
-    if kind == '\n' || kind == '\x1b' {
-        return 0;
-    }
-    chars.next();
-    match kind {
-        '[' => {
-            let mut skipped = 1;
-            while let Some(char) = chars.next_if(|char| matches!(char, '\x20'..='\x3f')) {
-                skipped += char.len_utf8();
+/// What of a text was not looked at yet.
+struct Rest<'a> {
+    chars: Peekable<Chars<'a>>,
+    /// The rest has no end of a terminal string. Looked for once only: a text may be full of beginnings.
+    endless: bool,
+}
+
+impl Rest<'_> {
+    /// Skips what follows an escape character: a control sequence, a string (title, hyperlink), or one
+    /// character. Gives the number of bytes skipped. An unfinished string loses only its introducer.
+    fn skip_escape(&mut self) -> usize {
+        let chars = &mut self.chars;
+        let Some(kind) = chars.peek().copied().filter(char::is_ascii) else { return 0 };
+        if kind == '\n' || kind == '\x1b' {
+            return 0;
+        }
+        chars.next();
+        match kind {
+            '[' => {
+                let mut skipped = 1;
+                while let Some(char) = chars.next_if(|char| matches!(char, '\x20'..='\x3f')) {
+                    skipped += char.len_utf8();
+                }
+                skipped + chars.next_if(|char| matches!(char, '\x40'..='\x7e')).map_or(0, char::len_utf8)
             }
-            skipped + chars.next_if(|char| matches!(char, '\x40'..='\x7e')).map_or(0, char::len_utf8)
+            ']' | 'P' | 'X' | '^' | '_' => 1 + self.skip_string(),
+            _ => 1,
         }
-        ']' | 'P' | 'X' | '^' | '_' => 1 + skip_string(chars),
-        _ => 1,
     }
-}
 
-/// Skips to the end of a terminal string (BEL, or escape and backslash), if it has one.
-fn skip_string(chars: &mut Peekable<Chars<'_>>) -> usize {
-    let mut ahead = chars.clone();
-    let mut skipped = 0;
-    while let Some(char) = ahead.next() {
-        skipped += char.len_utf8();
-        let ends = match char {
-            '\x07' => true,
-            '\x1b' => ahead.next_if_eq(&'\\').map(|_| skipped += 1).is_some(),
-            _ => false,
-        };
-        if ends {
-            *chars = ahead;
-            return skipped;
+    /// Skips to the end of a terminal string (BEL, or escape and backslash), if it has one.
+    fn skip_string(&mut self) -> usize {
+        if self.endless {
+            return 0;
         }
+        let mut ahead = self.chars.clone();
+        let mut skipped = 0;
+        while let Some(char) = ahead.next() {
+            skipped += char.len_utf8();
+            let ends = match char {
+                '\x07' => true,
+                '\x1b' => ahead.next_if_eq(&'\\').map(|_| skipped += 1).is_some(),
+                _ => false,
+            };
+            if ends {
+                self.chars = ahead;
+                return skipped;
+            }
+        }
+        self.endless = true;
+        0
     }
-    0
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub(crate) fn table(rows: &[Row<'_>]) -> String {
 pub(crate) fn safe(text: &str) -> String {
     let is_hidden = |char: char| {
         char.is_control()
-            || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+            || matches!(char, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {

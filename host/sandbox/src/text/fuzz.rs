@@ -1,0 +1,54 @@
+//! Target `clean`: any text on its way to a terminal.
+
+use std::time::Duration;
+
+use hark_fuzz::{Target, odd_text};
+use proptest::prelude::*;
+
+use super::{bytes, clean, is_hidden};
+
+/// Stands at the end of what [`clean`] cuts.
+const NOTE: &str = "… [";
+
+#[test]
+fn fuzz_clean() {
+    let target = Target { name: "clean", cases: 6000, within: Duration::from_millis(200) };
+    let input = || (odd_text(40), prop_oneof![Just(usize::MAX), 0_usize..80]);
+    hark_fuzz::values(target, input, |(text, max)| check(text, *max));
+}
+
+fn check(text: &str, max: usize) -> Result<(), TestCaseError> {
+    let shown = clean(text, max);
+    prop_assert!(!shown.chars().any(|char| is_hidden(char) && char != '\t'), "{shown:?}");
+    prop_assert!(!shown.contains(['\n', '\r', '\x1b', '\u{2028}', '\u{2029}']), "{shown:?}");
+    let whole = clean(text, usize::MAX);
+    prop_assert_eq!(&clean(&whole, usize::MAX), &whole, "what is clean stays as it is");
+    if whole.len() <= max {
+        prop_assert_eq!(&shown, &whole);
+        return Ok(());
+    }
+    let (kept, note) = shown.rsplit_once(NOTE).expect("what is cut says so");
+    prop_assert!(kept.len() <= max && whole.starts_with(kept), "{kept:?} of {whole:?}");
+    is_counted(text, kept, note)
+}
+
+/// The note counts the bytes from a place on up to which the text gives what was kept.
+fn is_counted(text: &str, kept: &str, note: &str) -> Result<(), TestCaseError> {
+    let text = text.trim_end_matches(['\n', '\r']);
+    let counts = |at: &usize| {
+        // A letter that ends nothing keeps the end of the prefix from being trimmed.
+        let gives = || clean(&format!("{}é", &text[..*at]), usize::MAX) == format!("{kept}é");
+        format!("{} cut]", bytes(text.len() - at)) == *note && gives()
+    };
+    let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    prop_assert!(places.iter().any(counts), "{kept:?} and {note:?} of {text:?}");
+    Ok(())
+}
+
+/// Each introducer of a string that never ends made the rest be looked at once more.
+#[test]
+fn a_text_full_of_unfinished_strings_is_read_once() {
+    let text = "\x1b]".repeat(1 << 20);
+    assert_eq!(clean(&text, 10), "");
+    assert_eq!(clean(&format!("{text}a\x1b\\b"), 10), "b");
+}
