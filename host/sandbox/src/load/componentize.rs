@@ -2,8 +2,10 @@
 //!
 //! Takes three kinds: with a `component-type` section (as wit-bindgen leaves it), without one (then our own
 //! world is put in, and the module's exports must be named by the canonical ABI), and either of them for
-//! wasip1 (then the preview1 adapter is linked in). Invariant: the module is validated before the encoder
-//! sees it.
+//! wasip1 (then the preview1 adapter is linked in). Invariant: the module is validated, and its worlds are
+//! known to be within bounds (see `worlds`), before the encoder sees it.
+
+use std::iter;
 
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
@@ -15,6 +17,7 @@ use wit_component::ComponentEncoder;
 use super::LoadError;
 use super::error::detail;
 use super::exports::{FUNCTIONS, HANDLER};
+use super::worlds;
 use crate::bindings::COMPONENT_TYPE;
 use crate::text;
 
@@ -37,6 +40,9 @@ pub(super) fn componentize(engine: &Engine, module: &[u8]) -> Result<Vec<u8>, Lo
     }
     if !shape.foreign.is_empty() {
         return Err(LoadError::UnmetImports(text::names(shape.foreign.iter().map(String::as_str))));
+    }
+    if shape.typed {
+        worlds::check(iter::once(module).chain(shape.preview1.then_some(ADAPTER)))?;
     }
     let embedded;
     let module = if shape.typed {
@@ -79,11 +85,16 @@ fn shape(module: &[u8]) -> Result<Shape, wasmparser::BinaryReaderError> {
                     shape.exports.push(export?.name.to_owned());
                 }
             }
-            Payload::CustomSection(custom) => shape.typed |= custom.name().starts_with("component-type"),
+            Payload::CustomSection(custom) => shape.typed |= is_world(custom.name()),
             _ => {}
         }
     }
     Ok(shape)
+}
+
+/// Whether a custom section of this name has a world in it, as the encoder sees it.
+pub(super) fn is_world(section: &str) -> bool {
+    section.starts_with("component-type")
 }
 
 /// Interfaces have a colon in their names; `$root`, `[export]…` and the like belong to the canonical ABI.
@@ -115,7 +126,7 @@ fn with_our_world(module: &[u8]) -> Vec<u8> {
     out
 }
 
-fn push_leb128(out: &mut Vec<u8>, mut value: usize) {
+pub(super) fn push_leb128(out: &mut Vec<u8>, mut value: usize) {
     while value >= 0x80 {
         // The low 7 bits, marked as not the last.
         out.push((value & 0x7f) as u8 | 0x80);

@@ -104,6 +104,15 @@ pub(crate) fn chain(error: &wasmtime::Error) -> String {
     detail(&format!("{error:#}"))
 }
 
+/// What a library says in several lines that belong below each other, safe to show. None of the wat parser's has
+/// more than 6, of which one is the file's own.
+pub(super) fn lines(message: &str) -> String {
+    const LINES: usize = 8;
+    const LINE_BYTES: usize = 256;
+    let lines: Vec<_> = message.lines().take(LINES).map(|line| text::clean(line, LINE_BYTES)).collect();
+    lines.join("\n")
+}
+
 /// What a library says, safe to show.
 pub(super) fn detail(message: &str) -> String {
     text::clean(message, DETAIL_BYTES)

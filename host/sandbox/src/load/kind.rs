@@ -53,27 +53,41 @@ fn cut_short(bytes: &[u8], need: usize) -> LoadError {
 }
 
 /// Where the last section ends, which is beyond `bytes` if they are cut short: each section is an id, a
-/// length and so many bytes.
+/// length and so many bytes. Ends at a length that is none: no more bytes would mend that, and the parser says
+/// what is wrong with it.
 fn sections_end(bytes: &[u8]) -> usize {
     let mut at = 0;
     while at < bytes.len() {
-        let Some((length, width)) = leb128(&bytes[at + 1..]) else { return bytes.len() + 1 };
-        at = at.saturating_add(1 + width).saturating_add(length);
+        match leb128(&bytes[at + 1..]) {
+            Number::Is(length, width) => at = at.saturating_add(1 + width).saturating_add(length),
+            Number::Cut => return bytes.len() + 1,
+            Number::Wrong => return at,
+        }
     }
     at
 }
 
-/// An unsigned LEB128 number of at most 32 bits, and its width. None if the bytes end within it. (A number
-/// that is too wide is taken at 5 bytes; the parser refuses it later.)
-fn leb128(bytes: &[u8]) -> Option<(usize, usize)> {
+/// What stands where a number should.
+enum Number {
+    /// The number, and its width in bytes.
+    Is(usize, usize),
+    /// The beginning of one.
+    Cut,
+    /// More than 32 bits, or more than 5 bytes.
+    Wrong,
+}
+
+/// An unsigned LEB128 number of at most 32 bits.
+fn leb128(bytes: &[u8]) -> Number {
     let mut value = 0_u64;
     for (index, byte) in bytes.iter().enumerate().take(5) {
         value |= u64::from(byte & 0x7f) << (7 * index);
-        if byte & 0x80 == 0 || index == 4 {
-            return Some((usize::try_from(value).unwrap_or(usize::MAX), index + 1));
+        if byte & 0x80 == 0 {
+            let number = u32::try_from(value).ok().and_then(|value| usize::try_from(value).ok());
+            return number.map_or(Number::Wrong, |number| Number::Is(number, index + 1));
         }
     }
-    None
+    if bytes.len() < 5 { Number::Cut } else { Number::Wrong }
 }
 
 fn not_binary(bytes: &[u8]) -> Result<Kind, LoadError> {
@@ -157,11 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn lengths_beyond_all_bounds_do_not_overflow() {
-        assert!(matches!(
-            sniff(b"\0asm\x01\0\0\0\x00\xff\xff\xff\xff\xff"),
-            Err(LoadError::Truncated { .. })
-        ));
-        assert!(matches!(sniff(b"\0asm\x01\0\0\0\x00"), Err(LoadError::Truncated { .. })));
+    fn a_length_that_is_none_is_left_to_the_parser() {
+        let largest = LoadError::Truncated { have: 14, need: 14 + u32::MAX as usize };
+        assert_eq!(sniff(b"\0asm\x01\0\0\0\x00\xff\xff\xff\xff\x0f"), Err(largest));
+        for wrong in [b"\xff\xff\xff\xff\x1f", b"\xff\xff\xff\xff\xff", b"\x80\x80\x80\x80\x80"] {
+            let file = [b"\0asm\x01\0\0\0\x00", &wrong[..]].concat();
+            assert_eq!(sniff(&file), Ok(Kind::CoreModule), "{wrong:?}");
+            let cut = LoadError::Truncated { have: 13, need: 14 };
+            assert_eq!(sniff(&file[..13]), Err(cut), "{wrong:?}");
+        }
     }
 }

@@ -7,8 +7,11 @@
 mod componentize;
 mod error;
 mod exports;
+#[cfg(test)]
+mod fuzz;
 mod imports;
 mod kind;
+mod worlds;
 
 use std::borrow::Cow;
 
@@ -16,6 +19,7 @@ use wasmtime::Engine;
 
 pub use self::error::LoadError;
 pub(crate) use self::error::chain;
+use self::error::lines;
 use self::kind::Kind;
 use crate::bindings::PluginPre;
 use crate::compiler::{Backend, Compile, Compiled, Compiler, Task, guarded};
@@ -61,7 +65,8 @@ pub(crate) fn component_bytes<'a>(engine: &Engine, bytes: &'a [u8]) -> Result<Co
         Kind::Component => Ok(Cow::Borrowed(bytes)),
         Kind::CoreModule => componentize::componentize(engine, bytes).map(Cow::Owned),
         Kind::Text => {
-            let binary = wat::parse_bytes(bytes).map_err(|error| LoadError::Wat(error.to_string()))?;
+            let binary =
+                wat::parse_bytes(bytes).map_err(|error| LoadError::Wat(lines(&error.to_string())))?;
             match kind::sniff(&binary)? {
                 Kind::CoreModule => componentize::componentize(engine, &binary).map(Cow::Owned),
                 _ => Ok(Cow::Owned(binary.into_owned())),

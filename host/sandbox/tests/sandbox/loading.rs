@@ -194,3 +194,59 @@ fn more_exports_than_the_world_has_are_ignored() {
     let text = Guest { extra: r#"(func (export "init"))"#.into(), ..Guest::default() }.text();
     assert!(load_binary(&in_world(&text, world)).is_ok());
 }
+
+/// A module with our own world in it, as wit-bindgen leaves it.
+fn in_our_world(text: &str) -> Vec<u8> {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_path("../../wit").expect("our contract");
+    let world = resolve.select_world(&[package], Some("plugin")).expect("the world");
+    let mut module = binary(text);
+    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .expect("embeds");
+    module
+}
+
+/// The encoder would go round for ever, and take the host with it.
+#[test]
+fn a_world_whose_packages_need_each_other_is_refused() {
+    let mut module = in_our_world(&Guest::default().text());
+    assert!(load_binary(&module).is_ok());
+    // One letter: the handler is another package's now, which uses types of ours, as our world uses the handler.
+    let name = b"hark:plugin/handler@0.1.0";
+    let at = module.windows(name.len()).rposition(|found| found == name).expect("the export's name");
+    module[at + 8] = b'w';
+    let why =
+        "the packages of its world need each other in a circle: `hark:plugin@0.1.0`, `hark:pluwin@0.1.0`";
+    assert_eq!(load_binary(&module).err(), Some(LoadError::Componentize(why.into())));
+}
+
+/// So many that the encoder would run out of stack, and take the host with it.
+#[test]
+fn a_world_with_endless_names_for_a_type_is_refused() {
+    let with = |names: usize| {
+        let names: String = (1..names).map(|n| format!("type t{n} = t{};", n - 1)).collect();
+        let world = format!(
+            "package test:guest;
+            interface named {{ record t0 {{ a: u8 }} {names} }}
+            world test {{ include hark:plugin/plugin@0.1.0; import named; }}"
+        );
+        load_binary(&in_world(&Guest::default().text(), &world))
+    };
+    assert!(with(900).is_ok());
+    let why = "the types of its world are more than 1000 levels deep";
+    assert_eq!(with(20_000).err(), Some(LoadError::Componentize(why.into())));
+}
+
+/// So many that the encoder would be at it for minutes.
+#[test]
+fn a_world_with_thousands_of_exports_is_refused() {
+    let functions: String = (0..2000).map(|n| format!("call{n}: func();")).collect();
+    let world = format!(
+        "package test:guest;
+        interface calls {{ {functions} }}
+        world test {{ include hark:plugin/plugin@0.1.0; export calls; }}"
+    );
+    let error = load_binary(&in_world(&Guest::default().text(), &world)).err();
+    let why = "its world exports 2004 functions, more than 2000";
+    assert_eq!(error, Some(LoadError::Componentize(why.into())));
+}
