@@ -4,6 +4,8 @@
 //! [`Description`] has 1 to 64 subscriptions with unique names, whose pointers, conditions and label selectors
 //! compile; every text is bounded and safe to show; and whatever the guest got wrong is reported at once.
 
+#[cfg(test)]
+mod fuzz;
 mod narrowing;
 mod plain;
 #[cfg(test)]

@@ -21,6 +21,8 @@
 mod cache;
 mod delivery;
 mod fields;
+#[cfg(test)]
+mod fuzz;
 mod log;
 mod settings;
 mod token;
