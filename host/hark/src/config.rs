@@ -4,6 +4,8 @@
 //! is valid as a whole: a file with any error gives none, and unknown keys are errors, since a misspelt limit
 //! would otherwise silently not be one.
 
+#[cfg(test)]
+mod fuzz;
 mod limits;
 mod reader;
 mod units;
@@ -309,17 +311,19 @@ mod tests {
             limits = { memory = "64 bananas", deadline = "1 fortnight", queue = 0, speed = 1 }
             [plugins.a]
             limits = 3
-            settings = { when = 1979-05-27 }
+            settings = { when = 1979-05-27, all = [nan, { at = 07:32:00, "two\nlines" = inf }] }
+            [plugins."a b"]
+            limits = { object = "1\tB" }
             "#,
         )
         .expect_err("invalid");
         for want in [
-            "hark.toml has 13 errors",
+            "hark.toml has 17 errors",
             "colour: unknown key",
             "host.plugins: expected a string, found an integer",
             "host.admin: expected an IP address with a port such as \"127.0.0.1:9464\", or \"off\", found \"localhost\"",
             "host.cache_dir: expected a folder, or \"off\", found \"\"",
-            "host.compile_timeout: 1ms is out of range (10ms to 3600s)",
+            "host.compile_timeout: \"1ms\" is out of range (10ms to 3600s)",
             "defaults.compile: expected \"fast\" or \"optimized\", found \"quick\"",
             "defaults.on_reload: expected \"replay\" or \"continue\", found \"sometimes\"",
             "defaults.limits.memory: expected a size such as \"64MiB\"",
@@ -328,6 +332,10 @@ mod tests {
             "defaults.limits.speed: unknown key",
             "plugins.a.limits: expected a table, found an integer",
             "plugins.a.settings.when: a date or time cannot be a setting: write it as a string",
+            "plugins.a.settings.all[0]: NaN cannot be a setting",
+            "plugins.a.settings.all[1].at: a date or time cannot be a setting",
+            "plugins.a.settings.all[1].\"two\\nlines\": inf cannot be a setting",
+            "plugins.\"a b\".limits.object: \"1\\tB\" is out of range (1024 to 1073741824 bytes)",
         ] {
             assert!(error.contains(want), "{want:?} is not in:\n{error}");
         }

@@ -19,6 +19,8 @@ mod ask;
 pub(crate) mod command;
 mod file;
 mod folder;
+#[cfg(test)]
+mod fuzz;
 mod letter;
 mod replays;
 mod table;

@@ -4,6 +4,9 @@
 //! said by the file system where it can (inotify), and by the clock in any case. Invariant: a folder that
 //! cannot be read says nothing about the plugins in it, least of all that they are gone (design 4.12).
 
+#[cfg(test)]
+mod fuzz;
+
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

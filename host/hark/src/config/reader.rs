@@ -2,6 +2,7 @@
 //!
 //! Used by the configuration alone. Invariant: each key is taken once; what nobody took is an unknown key.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -28,7 +29,7 @@ impl<'e> Reader<'e> {
     pub(crate) fn finish(self) {
         let known = self.known.join(", ");
         for key in self.table.keys() {
-            self.errors.push(format!("{}{key}: unknown key (known here: {known})", self.path));
+            self.errors.push(format!("{}{}: unknown key (known here: {known})", self.path, segment(key)));
         }
     }
 
@@ -47,7 +48,7 @@ impl<'e> Reader<'e> {
         let Some(table) = self.take(key, "a table", into_table) else { return BTreeMap::new() };
         let mut all = BTreeMap::new();
         for (name, value) in table {
-            let path = format!("{key}.{name}");
+            let path = format!("{key}.{}", segment(&name));
             match value {
                 Value::Table(table) => {
                     all.insert(name, self.within(&path, table, &read));
@@ -112,7 +113,7 @@ impl<'e> Reader<'e> {
         match units::bytes(&text) {
             Some(size) if (min..=max).contains(&size) => Some(size),
             Some(_) => {
-                self.error(key, &format!("{text} is out of range ({min} to {max} bytes)"));
+                self.error(key, &format!("{text:?} is out of range ({min} to {max} bytes)"));
                 None
             }
             None => {
@@ -128,7 +129,7 @@ impl<'e> Reader<'e> {
         match units::duration(&text) {
             Some(duration) if (min..=max).contains(&duration) => Some(duration),
             Some(_) => {
-                self.error(key, &format!("{text} is out of range ({min:?} to {max:?})"));
+                self.error(key, &format!("{text:?} is out of range ({min:?} to {max:?})"));
                 None
             }
             None => {
@@ -159,7 +160,7 @@ impl<'e> Reader<'e> {
         table
             .into_iter()
             .filter_map(|(name, value)| {
-                let json = to_json(value, &format!("{path}.{name}"), self.errors)?;
+                let json = to_json(value, &format!("{path}.{}", segment(&name)), self.errors)?;
                 Some((name, json))
             })
             .collect()
@@ -185,6 +186,12 @@ impl<'e> Reader<'e> {
     fn error(&mut self, key: &str, message: &str) {
         self.errors.push(format!("{}{key}: {message}", self.path));
     }
+}
+
+/// A key in a path, quoted where TOML would quote it: one with a line break in it must not break an error's line.
+fn segment(key: &str) -> Cow<'_, str> {
+    let bare = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if !key.is_empty() && key.bytes().all(bare) { key.into() } else { format!("{key:?}").into() }
 }
 
 fn into_table(value: Value) -> Result<Table, Value> {
@@ -222,17 +229,22 @@ fn to_json(value: Value, path: &str, errors: &mut Vec<String>) -> Option<serde_j
             errors.push(format!("{path}: a date or time cannot be a setting: write it as a string"));
             None
         }
+        // Each is looked at although another is wrong, so that all errors are told.
         Value::Array(items) => {
             let items = items.into_iter().enumerate();
-            items.map(|(place, item)| to_json(item, &format!("{path}[{place}]"), errors)).collect()
+            let all: Vec<_> =
+                items.map(|(place, item)| to_json(item, &format!("{path}[{place}]"), errors)).collect();
+            all.into_iter().collect()
         }
-        Value::Table(table) => table
-            .into_iter()
-            .map(|(name, item)| {
-                let json = to_json(item, &format!("{path}.{name}"), errors)?;
-                Some((name, json))
-            })
-            .collect::<Option<serde_json::Map<_, _>>>()
-            .map(serde_json::Value::Object),
+        Value::Table(table) => {
+            let items = table.into_iter();
+            let all: Vec<_> = items
+                .map(|(name, item)| {
+                    let json = to_json(item, &format!("{path}.{}", segment(&name)), errors)?;
+                    Some((name, json))
+                })
+                .collect();
+            all.into_iter().collect::<Option<serde_json::Map<_, _>>>().map(serde_json::Value::Object)
+        }
     }
 }

@@ -20,21 +20,25 @@ fn both() -> Vec<(String, Vec<u8>)> {
 fn fuzz_load() {
     let engine = Engine::new().expect("an engine");
     let target = Target { name: "load", cases: 60, within: Duration::from_secs(20) };
-    hark_fuzz::files(target, || hark_fuzz::mutated(both(), 3), |bytes| {
-        // Whichever compiler is asked, the same files are plugins.
-        let load = |compile| engine.load(bytes, LoadOptions { compile, ..LoadOptions::default() });
-        match Compile::ALL.map(load) {
-            [Ok(plugin), Ok(_)] => {
-                prop_assert_eq!(plugin.size(), bytes.len());
-                Ok(())
+    hark_fuzz::files(
+        target,
+        || hark_fuzz::mutated(both(), 3),
+        |bytes| {
+            // Whichever compiler is asked, the same files are plugins.
+            let load = |compile| engine.load(bytes, LoadOptions { compile, ..LoadOptions::default() });
+            match Compile::ALL.map(load) {
+                [Ok(plugin), Ok(_)] => {
+                    prop_assert_eq!(plugin.size(), bytes.len());
+                    Ok(())
+                }
+                [Err(error), Err(other)] => {
+                    prop_assert_eq!(&error, &other);
+                    is_said_well(&error)
+                }
+                [one, other] => Err(TestCaseError::fail(format!("{one:?}, {other:?}"))),
             }
-            [Err(error), Err(other)] => {
-                prop_assert_eq!(&error, &other);
-                is_said_well(&error)
-            }
-            [one, other] => Err(TestCaseError::fail(format!("{one:?}, {other:?}"))),
-        }
-    });
+        },
+    );
 }
 
 /// A plugin of any world loads, unless it imports more than ours has.

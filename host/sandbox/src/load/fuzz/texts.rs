@@ -87,18 +87,16 @@ fn input() -> impl Strategy<Value = Bytes> {
 fn fuzz_wat() {
     let engine = Engine::default();
     let target = Target { name: "wat", cases: 400, within: Duration::from_secs(5) };
-    hark_fuzz::files(target, input, |text| {
-        match component_bytes(&engine, text) {
-            Ok(binary) => {
-                prop_assert!(
-                    binary.len() <= 16 * text.len() + (256 << 10),
-                    "{} bytes became {}",
-                    text.len(),
-                    binary.len()
-                );
-                Ok(())
-            }
-            Err(error) => is_said_well(&error),
+    hark_fuzz::files(target, input, |text| match component_bytes(&engine, text) {
+        Ok(binary) => {
+            prop_assert!(
+                binary.len() <= 16 * text.len() + (256 << 10),
+                "{} bytes became {}",
+                text.len(),
+                binary.len()
+            );
+            Ok(())
         }
+        Err(error) => is_said_well(&error),
     });
 }
