@@ -105,6 +105,8 @@ pub(crate) struct PluginConfig {
     pub(crate) queue: usize,
     /// `limits.max_attempts`.
     pub(crate) max_attempts: u32,
+    /// `limits.quarantine_after`; none: off.
+    pub(crate) quarantine_after: Option<usize>,
 }
 
 /// Why there is no configuration.
@@ -200,6 +202,7 @@ impl Config {
             compile: first.compile.or(then.compile),
             queue,
             max_attempts,
+            quarantine_after: first.limits.quarantine_after(&then.limits),
             limits: first.limits.sandbox(&then.limits),
         }
     }
@@ -293,6 +296,24 @@ mod tests {
             (other.limits.deadline, other.compile),
             (Some(Duration::from_secs(2)), Some(Compile::Fast))
         );
+    }
+
+    #[test]
+    fn quarantine_can_be_switched_off_for_all_and_on_for_one() {
+        let config = parse(
+            "[defaults.limits]\nquarantine_after = \"off\"\n[plugins.a.limits]\nquarantine_after = 7\n",
+        )
+        .expect("valid");
+        assert_eq!(
+            (config.plugin("a").quarantine_after, config.plugin("b").quarantine_after),
+            (Some(7), None)
+        );
+        assert_eq!(Config::default().plugin("a").quarantine_after, Some(5));
+        for wrong in ["1", "\"never\"", "true"] {
+            let error =
+                parse(&format!("[defaults.limits]\nquarantine_after = {wrong}")).expect_err("invalid");
+            assert!(error.contains("defaults.limits.quarantine_after: "), "{error}");
+        }
     }
 
     #[test]

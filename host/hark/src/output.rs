@@ -4,6 +4,7 @@
 //! standard output; `hark run` logs. Invariant: nothing here blocks on anything but the file it writes to, and a
 //! closed screen or a full disk stops no plugin (it is said once in the log).
 
+mod faults;
 mod screen;
 pub(crate) mod trace;
 
@@ -13,7 +14,9 @@ use std::time::Duration;
 use hark_informer::handler::{Delivery, Outcome};
 use hark_informer::listener::SwapReport;
 use hark_sandbox::{ContentHash, GuestLine, LogLevel};
+use tokio::time::Instant;
 
+pub(crate) use self::faults::FaultLines;
 use self::screen::Screen;
 use self::trace::{Trace, TraceError};
 
@@ -25,6 +28,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) delivery: &'a Delivery,
     pub(crate) outcome: &'a Outcome,
     pub(crate) took: Duration,
+    /// The plugin's.
+    pub(crate) faults: &'a FaultLines,
 }
 
 /// A plugin that starts, or a new version of it that has taken over.
@@ -174,6 +179,12 @@ fn log_attempt(attempt: &Attempt<'_>) {
     let Attempt { plugin, subscription, delivery, outcome, took, .. } = attempt;
     let (op, key, number) = (delivery.event.op(), delivery.event.key(), delivery.attempt);
     let micros = took.as_micros();
+    if outcome.is_break() {
+        return log_fault(attempt);
+    }
+    if let Some(unsaid) = attempt.faults.answer(Instant::now()) {
+        tracing::warn!("{plugin}: {unsaid} traps and time-outs before had no line of their own");
+    }
     match outcome.message() {
         Some(message) => {
             let outcome = outcome.as_str();
@@ -181,4 +192,20 @@ fn log_attempt(attempt: &Attempt<'_>) {
         }
         None => tracing::debug!("{plugin}: {subscription} {op} {key} ({micros} us)"),
     }
+}
+
+/// One line a fault, with what it cost; of many, some.
+fn log_fault(attempt: &Attempt<'_>) {
+    let Some(unsaid) = attempt.faults.fault(Instant::now()) else { return };
+    let Attempt { plugin, subscription, delivery, outcome, .. } = attempt;
+    let (op, key, number) = (delivery.event.op(), delivery.event.key(), delivery.attempt);
+    let (outcome, message) = (outcome.as_str(), outcome.message().unwrap_or_default());
+    let others = match unsaid {
+        0 => String::new(),
+        count => format!(" ({count} others before had no line of their own)"),
+    };
+    tracing::warn!(
+        "{plugin}: {subscription} {op} {key}: {outcome}, attempt {number}: {message}; its instance is thrown away, \
+         with what it held in memory{others}"
+    );
 }

@@ -6,7 +6,7 @@
 //! that cannot be prepared leaves the running one in place and is reported once; a plugin stops only when its
 //! file has been gone for [`GRACE`] from a folder that could be read.
 
-mod letters;
+mod observer;
 mod prepare;
 mod running;
 mod slot;

@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::from_options(ClientOptions::default()).await?;
     let factory = Factory::new(client, Ingest::default(), Handle::current());
     let subscriptions = factory.subscribe(&spec)?;
-    let listener = Listener::new(ListenerConfig::default(), Arc::new(|_, _| {}));
+    let listener = Listener::new(ListenerConfig::default(), Arc::new(()));
     let stop = listener.clone();
     tokio::spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {

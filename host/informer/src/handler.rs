@@ -140,6 +140,11 @@ impl Outcome {
         }
     }
 
+    /// Whether the handler broke: a trap or a time-out, and no answer.
+    pub fn is_break(&self) -> bool {
+        matches!(self, Self::Trap(_) | Self::Timeout(_))
+    }
+
     /// The message of a failure.
     pub fn message(&self) -> Option<&str> {
         match self {

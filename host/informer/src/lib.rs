@@ -24,7 +24,7 @@
 //! use hark_informer::client::{Client, ClientOptions};
 //! use hark_informer::factory::Factory;
 //! use hark_informer::handler::{Delivery, EventHandler, HandleFuture, Outcome};
-//! use hark_informer::listener::{Listener, ListenerConfig, Subscription};
+//! use hark_informer::listener::{Listener, ListenerConfig, Subscription, on_given_up};
 //! use hark_informer::object::Ingest;
 //! use hark_informer::resource::Selector;
 //!
@@ -42,7 +42,7 @@
 //! let factory = Factory::new(client, Ingest::default(), tokio::runtime::Handle::current());
 //! let maps = factory.informer(&Selector::new("v1", "ConfigMap"))?;
 //! let maps = Subscription::to_everything("maps", 0, maps);
-//! let listener = Listener::new(ListenerConfig::default(), Arc::new(|delivery, _| {
+//! let listener = Listener::new(ListenerConfig::default(), on_given_up(|delivery, _| {
 //!     eprintln!("given up: {}", delivery.event.key());
 //! }));
 //! listener.run(vec![Box::new(Print)], vec![maps]).await;

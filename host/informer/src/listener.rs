@@ -21,17 +21,21 @@
 //! | `sink` | what informers tell |
 //! | `cursor` | initial adds from the cache |
 //! | `outcome` | what becomes of an attempt |
+//! | `breaker` | when nothing is handed over for a while, because too much breaks |
+//! | `observer` | what whoever runs it is told |
 //! | `redeliver` | telling again what was given up |
 //! | `sync` | when all initial adds have been handled |
 //! | `metrics` | numbers |
 //! | `joined` | which informers serve it |
 //! | `reader` | the cache as handlers see it |
 
+mod breaker;
 mod config;
 mod cursor;
 mod joined;
 mod lanes;
 mod metrics;
+mod observer;
 mod outcome;
 mod reader;
 mod redeliver;
@@ -45,12 +49,12 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-pub use self::config::{
-    DeadLetterFn, Ended, ListenerConfig, OnRestart, OnSwap, Removed, Subscription, SwapReport,
-};
+pub use self::breaker::{Health, HealthChange, HealthState};
+pub use self::config::{Ended, ListenerConfig, OnRestart, OnSwap, Removed, Subscription, SwapReport};
 pub use self::joined::Joined;
 use self::lanes::Lanes;
 pub use self::metrics::{Histogram, ListenerStats, Outcomes};
+pub use self::observer::{Observer, on_given_up};
 pub use self::redeliver::{Lost, LostEvent, Obsolete, Redelivered};
 use self::state::{Life, Shared, Step, Swap};
 use crate::cache::CacheReader;
@@ -69,9 +73,9 @@ pub struct Listener {
 pub struct InsideHandler;
 
 impl Listener {
-    /// A listener that has joined nothing yet. `dead_letter` is told of every event that is given up.
-    pub fn new(config: ListenerConfig, dead_letter: DeadLetterFn) -> Self {
-        Self { shared: Arc::new(Shared::new(config, dead_letter)) }
+    /// A listener that has joined nothing yet.
+    pub fn new(config: ListenerConfig, observer: Arc<dyn Observer>) -> Self {
+        Self { shared: Arc::new(Shared::new(config, observer)) }
     }
 
     /// Joins the informers and hands events to `handlers`, one lane each, until [`Listener::close`] or
@@ -95,7 +99,7 @@ impl Listener {
             let wake = self.shared.wake.notified();
             match self.shared.step(Instant::now()) {
                 Step::Swap(swap) => {
-                    self.shared.lock().queue.set_lanes(swap.handlers.len());
+                    self.shared.take_over(swap.handlers.len());
                     lanes = Lanes::new(swap.handlers);
                     let report = self.shared.resubscribe(swap.subscriptions, swap.on_swap);
                     // The one who asked may have stopped waiting; the swap stands all the same.
@@ -149,7 +153,7 @@ impl Listener {
     }
 
     /// Ends [`Listener::run`] once everything queued has been handled; nothing new is read from the cache,
-    /// and events that wait for a retry are abandoned. Without waiting; again or after the end it does nothing.
+    /// and events that wait for a retry, or in quarantine, are abandoned. Without waiting; again or after the end it does nothing.
     pub fn drain(&self) {
         self.shared.end(Life::Draining);
     }
@@ -234,6 +238,11 @@ impl Listener {
     /// Numbers of this moment.
     pub fn stats(&self) -> ListenerStats {
         self.shared.lock().stats()
+    }
+
+    /// How its handlers fare at this moment.
+    pub fn health(&self) -> Health {
+        self.shared.lock().breaker.health(Instant::now())
     }
 
     /// How calls of this listener's handlers are marked.

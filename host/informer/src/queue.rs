@@ -13,8 +13,8 @@
 //! | delete | add | both, in this order |
 //! | update, never attempted | update back to what is no change to the registration's view | nothing |
 //!
-//! Merging happens once the queue is at its bound, while the key waits for a retry, and always in
-//! [`Merge::Latest`]. What a handler works on at the moment is never merged with.
+//! Merging happens once the queue is at its bound, while the key waits for a retry, while the queue is on hold (the
+//! listener is in quarantine), and always in [`Merge::Latest`]. What a handler works on at the moment is never merged with.
 //!
 //! In [`Merge::Latest`] it gives what the plain [FIFO](crate::fifo) gives, in the same order, and besides that the
 //! deletes of objects that a handler knows; a property test holds the two side by side. It is not built on that
@@ -49,7 +49,7 @@ use crate::view::View;
 /// When waiting events of a key are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Merge {
-    /// Only when the queue is at its bound or the key waits for a retry.
+    /// Only when the queue is at its bound, the key waits for a retry, or the listener is in quarantine.
     #[default]
     All,
     /// Always: a handler sees the newest state.
@@ -71,6 +71,8 @@ pub(crate) enum Pushed {
 pub(crate) struct Queue {
     bound: usize,
     merge: Merge,
+    /// It merges whatever `merge` says.
+    held: bool,
     keys: HashMap<EntryKey, KeyQueue>,
     /// Never empty.
     lanes: Vec<Lane>,
@@ -89,6 +91,7 @@ impl Queue {
         Self {
             bound,
             merge,
+            held: false,
             keys: HashMap::new(),
             lanes: vec![Lane::default()],
             waiting: BTreeMap::new(),
@@ -103,6 +106,11 @@ impl Queue {
     pub(crate) fn configure(&mut self, bound: usize, merge: Merge) {
         self.bound = bound;
         self.merge = merge;
+    }
+
+    /// Whether it is on hold: it merges what comes, until nobody holds it any more.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held;
     }
 
     /// Events waiting or being handled.
@@ -186,7 +194,7 @@ impl Queue {
     }
 
     fn push_entry(&mut self, id: EntryKey, entry: Entry, view: Option<&View>) -> Pushed {
-        let merging = self.full() || self.merge == Merge::Latest;
+        let merging = self.full() || self.held || self.merge == Merge::Latest;
         let Some(key) = self.keys.get_mut(&id) else {
             self.stand_by(id, VecDeque::from([entry]));
             self.entries += 1;
@@ -198,7 +206,7 @@ impl Queue {
         {
             return Pushed::Vanished;
         }
-        let merging = merging || matches!(key.state, KeyState::Waiting { .. });
+        let merging = merging || key.is_to_be_retried();
         if !(merging && free) {
             key.entries.push_back(entry);
             self.entries += 1;
@@ -254,6 +262,39 @@ impl Queue {
     /// The next event to hand over at `now`, on a lane that is idle: retries that are due take their old places
     /// again.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Taken> {
+        self.wake(now);
+        let lane = self.next_lane()?;
+        let position = *self.lanes[lane].ready.first_key_value()?.0;
+        self.take_from(lane, position)
+    }
+
+    /// Whether an event could be taken whose key has not broken a handler since it was last handled well.
+    pub(crate) fn has_unbroken(&mut self, now: Instant) -> bool {
+        self.wake(now);
+        self.ready_keys().any(|(broke, ..)| !broke)
+    }
+
+    /// As [`Queue::take`], but events that have broken a handler come after all others. It looks at all that is
+    /// ready, so this is for rare moments.
+    pub(crate) fn take_unbroken(&mut self, now: Instant) -> Option<Taken> {
+        self.wake(now);
+        let (_, position, lane) = self.ready_keys().min()?;
+        self.take_from(lane, position)
+    }
+
+    /// What idle lanes could be given: whether it broke a handler, its position, the lane.
+    fn ready_keys(&self) -> impl Iterator<Item = (bool, u64, usize)> + '_ {
+        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| lane.busy.is_none());
+        lanes.flat_map(move |(number, lane)| {
+            lane.ready.iter().map(move |(position, id)| {
+                let first = self.keys.get(id).and_then(|key| key.entries.front());
+                (first.is_some_and(|first| first.breaks > 0), *position, number)
+            })
+        })
+    }
+
+    /// Retries that are due at `now` take their old places again.
+    fn wake(&mut self, now: Instant) {
         while let Some(first) = self.waiting.first_entry()
             && first.key().0 <= now
         {
@@ -263,8 +304,10 @@ impl Queue {
                 self.lanes[key.lane].ready.insert(position, id);
             }
         }
-        let lane = self.next_lane()?;
-        let (_, id) = self.lanes[lane].ready.pop_first()?;
+    }
+
+    fn take_from(&mut self, lane: usize, position: u64) -> Option<Taken> {
+        let id = self.lanes[lane].ready.remove(&position)?;
         let key = self.keys.get_mut(&id)?;
         key.state = KeyState::InFlight;
         let first = key.entries.front_mut()?;

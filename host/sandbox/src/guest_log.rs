@@ -44,7 +44,7 @@ pub enum LogSource {
     Stdout,
     /// The guest wrote to standard error.
     Stderr,
-    /// The sandbox has something to say about the guest: lines dropped, an instance thrown away.
+    /// The sandbox has something to say about the guest: lines dropped, an instance recycled.
     Host,
 }
 

@@ -138,15 +138,11 @@ impl Setup {
         }
     }
 
-    /// Counts and says that an instance is lost.
+    /// Counts that an instance is lost; whoever is given the outcome says so.
     fn thrown_away(&self, fault: Fault) -> Outcome {
         let usage = &self.context.usage;
         usage.restart(fault.restart());
         fault.cap.into_iter().for_each(|cap| usage.hit(cap));
-        self.output.host_line(
-            LogLevel::Warn,
-            "its instance is thrown away, with what it held in memory; the next event gets a fresh one",
-        );
         fault.into()
     }
 }

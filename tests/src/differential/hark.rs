@@ -12,7 +12,7 @@ use hark_informer::client::{Client, ClientLimits};
 use hark_informer::factory::{Factory, SubscriptionSpec};
 use hark_informer::handler::DeleteReason;
 use hark_informer::handler::{Delivery, Event as Happened, EventHandler, HandleFuture, Outcome};
-use hark_informer::listener::{Listener, ListenerConfig, Subscription};
+use hark_informer::listener::{Listener, ListenerConfig, Subscription, on_given_up};
 use hark_informer::object::{Ingest, Object};
 use hark_informer::resource::Selector;
 use hark_informer::shared_informer::SharedInformer;
@@ -89,7 +89,7 @@ impl Hark {
             let line = format!("{} was given up: {outcome:?}", delivery.event.key());
             book.write(|book| book.errors.push(line));
         };
-        let listener = Listener::new(ListenerConfig::default(), Arc::new(given_up));
+        let listener = Listener::new(ListenerConfig::default(), on_given_up(given_up));
         let running = listener.clone();
         let task = tokio::spawn(async move {
             running.run(handlers, subscriptions).await;

@@ -3,6 +3,7 @@
 //! Used by the paths of the admin port. Field names are Hark's own, in snake case as in the trace; later versions add
 //! fields. Invariant: a document has what [`Snapshot`] has and nothing that is measured for it alone.
 
+mod health;
 mod resources;
 mod subscription;
 
@@ -12,6 +13,7 @@ use hark_informer::listener::{Joined, ListenerStats};
 use hark_informer::reflector::{ListOutcome, ListWay, Phase, Problem};
 use serde::Serialize;
 
+use self::health::HealthDocument;
 use self::resources::{LimitsDocument, ResourcesDocument, TreatmentDocument, limits, resources, treatment};
 use self::subscription::{SubscriptionDocument, subscription};
 use super::readiness::timestamp;
@@ -67,6 +69,8 @@ struct PluginDocument<'a> {
     preparing: bool,
     running: Option<RunningDocument<'a>>,
     refused: Option<RefusalDocument<'a>>,
+    /// Null while nothing runs.
+    health: Option<HealthDocument<'a>>,
     queue: Option<QueueDocument>,
     /// What all its versions have used.
     resources: ResourcesDocument,
@@ -175,6 +179,7 @@ fn plugin(facts: &PluginFacts) -> PluginDocument<'_> {
         preparing: view.preparing,
         running: view.running.as_ref().map(|version| running(version, &facts.joined)),
         refused: view.refusal.as_ref().map(refusal),
+        health: facts.health.as_ref().map(HealthDocument::of),
         queue: facts.queue.as_ref().map(queue),
         resources: resources(&view.usage, facts.cpu),
     }

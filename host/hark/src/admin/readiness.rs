@@ -2,12 +2,13 @@
 //!
 //! Used by the paths of the admin port. Ready means: every informer in use has its first list in the cache or is
 //! excused, every plugin has a version that runs, the plugins folder can be read, and the host is not stopping. What
-//! is wrong but holds nobody back (a forbidden or absent resource, a refused new build, trouble after the first
-//! list) has its line, with `[-]`, and leaves the host ready: it heals by itself (delivery contracts 3, 12 and 13).
+//! is wrong but holds nobody back (a forbidden or absent resource, a refused new build, a quarantine, trouble after the
+//! first list) has its line, with `[-]`, and leaves the host ready: it heals by itself (delivery contracts 3, 12 and 13).
 
 use std::fmt;
 use std::time::SystemTime;
 
+use hark_informer::listener::{Health, HealthState};
 use hark_informer::reflector::{Phase, Problem};
 
 use super::pulse::Silent;
@@ -103,7 +104,12 @@ fn plugin(facts: &PluginFacts) -> Check {
     let plugin = &facts.view;
     let refused = plugin.refusal.as_ref().map(|refusal| format!("refused: {}", refusal.message));
     let (verdict, text) = match (&plugin.running, refused) {
-        (Some(running), None) => (Verdict::Good, format!("running sha256:{}", running.hash.short())),
+        (Some(running), None) => match facts.health.as_ref().and_then(quarantine) {
+            None => (Verdict::Good, format!("running sha256:{}", running.hash.short())),
+            Some(trouble) => {
+                (Verdict::Excused, format!("running sha256:{}; {trouble}", running.hash.short()))
+            }
+        },
         (Some(running), Some(refused)) => (
             Verdict::Excused,
             format!("running sha256:{}; the file as it is now is {refused}", running.hash.short()),
@@ -113,6 +119,20 @@ fn plugin(facts: &PluginFacts) -> Check {
         (None, None) => (Verdict::Bad, "does not run".to_owned()),
     };
     Check::new(format!("plugin {}", plugin.name), verdict, text)
+}
+
+/// A plugin that is in quarantine; none if it is not. It has what it needs, and nobody waits for it.
+fn quarantine(health: &Health) -> Option<String> {
+    let next = match health.state {
+        HealthState::Healthy | HealthState::Failing => return None,
+        HealthState::Quarantined => {
+            let wait = health.until.unwrap_or_default().as_secs_f64();
+            format!("an event is tried in {wait:.0} s")
+        }
+        HealthState::Probing => "an event is being tried".to_owned(),
+    };
+    let (lasts, cause) = (health.lasts.as_secs_f64(), health.cause.as_deref().unwrap_or_default());
+    Some(format!("in quarantine for {lasts:.0} s, {next}: {}", cut(cause)))
 }
 
 fn informer(facts: &InformerFacts) -> Check {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use hark_informer::delta_fifo::DeltaFifoStats;
 use hark_informer::factory::Factory;
-use hark_informer::listener::{Joined, Listener, ListenerStats};
+use hark_informer::listener::{Health, Joined, Listener, ListenerStats};
 use hark_informer::reflector::{ReflectorMetrics, ReflectorStatus};
 use hark_informer::resource::Selector;
 use hark_informer::shared_informer::SharedInformer;
@@ -52,6 +52,8 @@ pub(super) struct PluginFacts {
     pub(super) view: PluginView,
     /// None while nothing runs.
     pub(super) queue: Option<ListenerStats>,
+    /// None while nothing runs.
+    pub(super) health: Option<Health>,
     /// By name; none while nothing runs.
     pub(super) joined: Vec<Joined>,
     /// CPU time of its threads.
@@ -88,9 +90,10 @@ impl PluginFacts {
     fn of(view: PluginView) -> Self {
         let listener = view.running.as_ref().map(|running| &running.listener);
         let queue = listener.map(Listener::stats);
+        let health = listener.map(Listener::health);
         let joined = listener.map(Listener::joined).unwrap_or_default();
         let cpu = view.usage.cpu();
-        Self { view, queue, joined, cpu }
+        Self { view, queue, health, joined, cpu }
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) struct LimitsTable {
     object: Option<usize>,
     queue: Option<usize>,
     max_attempts: Option<u32>,
+    quarantine_after: Option<Option<usize>>,
     log_lines: Option<u32>,
     log_line: Option<usize>,
     recycle_events: Option<Option<u64>>,
@@ -60,6 +61,9 @@ impl LimitsTable {
             object: reader.bytes("object", 1 << 10, 1 << 30),
             queue: reader.count("queue", 1, 100_000_000),
             max_attempts: reader.count("max_attempts", 1, 1_000_000),
+            // Two at least: one poison object never brings quarantine on.
+            quarantine_after: reader
+                .unless_off("quarantine_after", |reader| reader.count("quarantine_after", 2, 1000)),
             log_lines: reader.count("log_lines", 1, 1_000_000),
             log_line: reader.bytes("log_line", 64, 1 << 20),
             recycle_events: reader
@@ -96,6 +100,12 @@ impl LimitsTable {
         let usual = ListenerConfig::default();
         let queue = self.queue.or(then.queue).unwrap_or(usual.bound);
         (queue, self.max_attempts.or(then.max_attempts).unwrap_or(usual.max_attempts))
+    }
+
+    /// Likewise: different objects whose events break the plugin before it is put into quarantine; none: off.
+    pub(super) fn quarantine_after(&self, then: &Self) -> Option<usize> {
+        let usual = ListenerConfig::default().quarantine_after;
+        self.quarantine_after.or(then.quarantine_after).unwrap_or(usual)
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Event;
-use super::letters::Letters;
+use super::observer::PluginObserver;
 use crate::config::PluginConfig;
 use crate::dead_letters::{DeadLetters, Worker};
 use crate::output::{Attempt, Output};
@@ -48,7 +48,7 @@ pub(crate) struct Running {
     pub(crate) name: String,
     pub(crate) version: Version,
     listener: Listener,
-    letters: Arc<Letters>,
+    observer: Arc<PluginObserver>,
     ended: oneshot::Receiver<Ended>,
 }
 
@@ -84,6 +84,7 @@ impl Version {
             listener: ListenerConfig {
                 bound: self.config.queue,
                 max_attempts: self.config.max_attempts,
+                quarantine_after: self.config.quarantine_after,
                 merge: operator.delivery.or(plugin.delivery).unwrap_or_default(),
                 on_restart: operator.on_restart.or(plugin.on_restart).unwrap_or(OnRestart::Continue),
                 ..ListenerConfig::default()
@@ -132,32 +133,45 @@ impl Start {
     fn handlers(
         &self,
         listener: &Listener,
-        letters: &Arc<Letters>,
+        observer: &Arc<PluginObserver>,
+        worker: &Arc<Worker>,
     ) -> std::io::Result<Vec<Box<dyn EventHandler>>> {
         let count = self.version.treatment().concurrency;
         if count == 1 {
-            return Ok(vec![self.handler(listener, letters)]);
+            return Ok(vec![self.handler(listener, observer, worker)]);
         }
         let threaded = |lane: usize| -> std::io::Result<Box<dyn EventHandler>> {
             let name = format!("plugin:{}/{lane}", self.plugin);
-            Ok(Box::new(Threaded::spawn_on(&name, self.handler(listener, letters), guest_runtime()?)?))
+            Ok(Box::new(Threaded::spawn_on(
+                &name,
+                self.handler(listener, observer, worker),
+                guest_runtime()?,
+            )?))
         };
         (0..count).map(threaded).collect()
     }
 
-    fn handler(&self, listener: &Listener, letters: &Arc<Letters>) -> Box<dyn EventHandler> {
-        let version = self.version.clone();
-        let worker = Arc::new(Worker {
+    /// Who is at work once it has taken over.
+    fn worker(&self) -> Arc<Worker> {
+        Arc::new(Worker {
             plugin: self.plugin.clone(),
-            hash: *version.plugin.hash(),
+            hash: *self.version.plugin.hash(),
             generation: self.generation,
-            description: version.description,
-        });
+            description: self.version.description.clone(),
+        })
+    }
+
+    fn handler(
+        &self,
+        listener: &Listener,
+        observer: &Arc<PluginObserver>,
+        worker: &Arc<Worker>,
+    ) -> Box<dyn EventHandler> {
+        let version = self.version.clone();
         Box::new(Reporting {
             inner: PluginHandler::new(version.plugin, version.context, listener.cache()),
-            worker,
-            letters: letters.clone(),
-            begun: false,
+            worker: worker.clone(),
+            observer: observer.clone(),
             output: self.output.clone(),
         })
     }
@@ -183,9 +197,10 @@ impl Running {
         dead_letters: DeadLetters,
     ) -> std::io::Result<Self> {
         let (name, version) = (start.plugin.clone(), start.version.clone());
-        let letters = Letters::new(&name, dead_letters, start.output.clone());
-        let listener = Listener::new(version.treatment().listener, letters.dead_letter());
-        let handlers = start.handlers(&listener, &letters)?;
+        let worker = start.worker();
+        let observer = PluginObserver::new(worker.clone(), dead_letters, start.output.clone());
+        let listener = Listener::new(version.treatment().listener, observer.clone());
+        let handlers = start.handlers(&listener, &observer, &worker)?;
         let runtime = guest_runtime()?;
         let (sender, ended) = oneshot::channel();
         let (runs, died) = (listener.clone(), Died { plugin: name.clone(), events });
@@ -195,7 +210,7 @@ impl Running {
             // Nobody waits for the end of a plugin that was removed.
             let _ = sender.send(end);
         })?;
-        Ok(Self { name, version, listener, letters, ended })
+        Ok(Self { name, version, listener, observer, ended })
     }
 
     /// Its queue and registrations.
@@ -212,7 +227,9 @@ impl Running {
         start: Start,
     ) -> std::io::Result<impl Future<Output = Option<SwapReport>> + Send + use<>> {
         let Treatment { on_reload, listener: config, .. } = start.version.treatment();
-        let handlers = start.handlers(&self.listener, &self.letters)?;
+        let worker = start.worker();
+        let handlers = start.handlers(&self.listener, &self.observer, &worker)?;
+        self.observer.expect(worker);
         self.listener.configure(config);
         let listener = self.listener.clone();
         Ok(async move { listener.swap(handlers, start.subscriptions, on_reload).await })
@@ -248,7 +265,9 @@ pub(crate) async fn stop_all(plugins: Vec<Running>, factory: &Factory, output: &
         let name = plugin.name.clone();
         match tokio::time::timeout_at(deadline, plugin.ended()).await {
             Ok(Some(abandoned)) if abandoned > 0 => {
-                let message = format!("stopped with {abandoned} events not handled: they waited for a retry");
+                let message = format!(
+                    "stopped with {abandoned} events not handled: they waited for a retry, or for the end of quarantine"
+                );
                 output.news(&name, LogLevel::Warn, &message);
             }
             Ok(_) => {}
@@ -285,18 +304,13 @@ impl Drop for Died {
 struct Reporting {
     inner: PluginHandler,
     worker: Arc<Worker>,
-    letters: Arc<Letters>,
-    /// It has been called.
-    begun: bool,
+    observer: Arc<PluginObserver>,
     output: Arc<Output>,
 }
 
 impl EventHandler for Reporting {
     fn handle<'a>(&'a mut self, delivery: &'a Delivery) -> HandleFuture<'a> {
         Box::pin(async move {
-            if !std::mem::replace(&mut self.begun, true) {
-                self.letters.begin(&self.worker);
-            }
             let begun = Instant::now();
             let outcome = self.inner.handle(delivery).await;
             let took: Duration = begun.elapsed();
@@ -310,8 +324,9 @@ impl EventHandler for Reporting {
                 delivery,
                 outcome: &outcome,
                 took,
+                faults: &self.observer.faults,
             });
-            self.letters.attempted(worker, delivery, &outcome);
+            self.observer.attempted(worker, delivery, &outcome);
             outcome
         })
     }

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::handler::{Delivery, Outcome};
 use crate::queue::Merge;
 use crate::shared_informer::{Index, SharedInformer};
 use crate::view::View;
@@ -26,6 +25,13 @@ pub struct ListenerConfig {
     pub max_backoff: Duration,
     /// What follows a trap or time-out.
     pub on_restart: OnRestart,
+    /// Different events that trap or time out, without any other being answered between them, before nothing is
+    /// handed over for a while; none: that never happens.
+    pub quarantine_after: Option<usize>,
+    /// How long the first probe is waited for in quarantine; doubled by each one that fails.
+    pub first_quarantine: Duration,
+    /// Longest wait for a probe.
+    pub max_quarantine: Duration,
 }
 
 impl Default for ListenerConfig {
@@ -37,18 +43,30 @@ impl Default for ListenerConfig {
             first_backoff: Duration::from_millis(500),
             max_backoff: Duration::from_secs(300),
             on_restart: OnRestart::Continue,
+            quarantine_after: Some(5),
+            first_quarantine: Duration::from_secs(1),
+            max_quarantine: Duration::from_secs(300),
         }
     }
 }
 
 impl ListenerConfig {
-    /// The wait after an attempt that failed, as `failures` before it did: doubled each time, up to the longest,
-    /// plus up to a tenth so that many objects that failed together do not come back together.
+    /// The wait after an attempt that failed, as `failures` before it did.
     pub(super) fn backoff(&self, failures: u32) -> Duration {
-        let doubled = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
-        let wait = self.first_backoff.saturating_mul(doubled).min(self.max_backoff);
-        wait.mul_f64(1.0 + rand::random::<f64>() / 10.0)
+        doubled(self.first_backoff, failures, self.max_backoff)
     }
+
+    /// The wait for a probe, as `probes` before it failed.
+    pub(super) fn quarantine(&self, probes: u32) -> Duration {
+        doubled(self.first_quarantine, probes, self.max_quarantine)
+    }
+}
+
+/// The first wait, doubled so many times, up to the longest, plus up to a tenth so that what failed together does not
+/// come back together.
+fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+    let doubled = 1_u32.checked_shl(times).unwrap_or(u32::MAX);
+    first.saturating_mul(doubled).min(longest).mul_f64(1.0 + rand::random::<f64>() / 10.0)
 }
 
 /// One informer that a listener joins, as one of its handler's subscriptions. Several may have the same number:
@@ -126,9 +144,10 @@ pub struct Removed {
 /// How the loop of [`run`](super::Listener::run) ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Everything that was queued has been handled, but for events that wait for a retry.
+    /// Everything that was queued has been handled, but for events that wait for a retry, or for the end of a
+    /// quarantine.
     Drained {
-        /// Events that waited for a retry, and are abandoned.
+        /// Events that waited for that, and are abandoned.
         abandoned: usize,
     },
     /// It was closed with this many events waiting.
@@ -137,6 +156,3 @@ pub enum Ended {
         abandoned: usize,
     },
 }
-
-/// Told of events that are given up.
-pub type DeadLetterFn = Arc<dyn Fn(&Delivery, &Outcome) + Send + Sync>;

@@ -7,6 +7,7 @@
 
 use tokio::time::{Duration, Instant};
 
+use super::breaker::HealthState;
 use super::lanes::Done;
 use super::state::State;
 use crate::handler::Outcome;
@@ -102,6 +103,10 @@ pub struct ListenerStats {
     pub dropped: u64,
     /// Replays so far because a handler broke ([`OnRestart::Replay`](super::OnRestart::Replay)).
     pub restarts: u64,
+    /// How the handlers fare; [`Listener::health`](super::Listener::health) says more.
+    pub health: HealthState,
+    /// How often it went into quarantine.
+    pub quarantines: u64,
     /// Attempts so far, by outcome.
     pub outcomes: Outcomes,
     /// From an event's arrival to its first attempt (after a merge: from the first arrival).
@@ -159,6 +164,8 @@ impl State {
             dead,
             dropped,
             restarts,
+            health: self.breaker.state(),
+            quarantines: self.breaker.quarantines(),
             outcomes,
             lag,
             handling,

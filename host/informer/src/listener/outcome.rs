@@ -3,6 +3,8 @@
 //! Used by the loop of `run` when a call is over. Invariant: every delivery is settled once, as done, to be tried
 //! again, or given up.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::config::OnRestart;
@@ -33,6 +35,7 @@ impl Shared {
             state.note_given_up(done);
         }
         state.consider_restart(done);
+        state.consider_health(done);
         state.metrics.delivered(done);
         state.metrics.dead += u64::from(gave_up);
         let removed = !state.registrations.contains_key(&id.registration);
@@ -42,7 +45,7 @@ impl Shared {
             self.tell_waiters();
         }
         if gave_up {
-            (self.dead_letter)(&done.delivery, &done.outcome);
+            self.observer.given_up(&done.delivery, &done.outcome);
         }
     }
 }
@@ -65,11 +68,26 @@ impl State {
 
     /// Has everything replayed if the handler broke and wants that.
     fn consider_restart(&mut self, done: &Done) {
-        let broke = matches!(done.outcome, Outcome::Trap(_) | Outcome::Timeout(_));
-        if !broke || self.config.on_restart == OnRestart::Continue {
+        if !done.outcome.is_break() || self.config.on_restart == OnRestart::Continue {
             return;
         }
         self.restart = true;
+    }
+
+    /// Tells the breaker.
+    fn consider_health(&mut self, done: &Done) {
+        let now = Instant::now();
+        let change = if done.outcome.is_break() {
+            let (event, outcome) = (&done.taken.event, &done.outcome);
+            let message = outcome.message().unwrap_or_default();
+            let cause = format!("{} {}: {}: {message}", event.op(), event.key(), outcome.as_str());
+            self.breaker.broke(&done.taken.id, Arc::from(cause), now, &self.config)
+        } else {
+            self.breaker.answered(now)
+        };
+        if change.is_some() {
+            self.note(change);
+        }
     }
 
     /// A trap or time-out is repeated until the object's event has broken the handler `max_attempts` times; a

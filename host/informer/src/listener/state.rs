@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::config::{DeadLetterFn, Ended, ListenerConfig, OnSwap, Subscription, SwapReport};
+use super::breaker::{Breaker, Gate, HealthChange};
+use super::config::{Ended, ListenerConfig, OnSwap, Subscription, SwapReport};
 use super::cursor::CURSOR_BATCH;
 use super::metrics::Metrics;
+use super::observer::Observer;
 use super::registrations::Registered;
 use crate::handler::EventHandler;
 use crate::queue::{Queue, Taken};
@@ -20,7 +22,7 @@ use crate::view::View;
 
 /// What a listener's handles share.
 pub(super) struct Shared {
-    pub(super) dead_letter: DeadLetterFn,
+    pub(super) observer: Arc<dyn Observer>,
     state: Mutex<State>,
     /// Wakes the one loop of `run`.
     pub(super) wake: Notify,
@@ -39,6 +41,9 @@ pub(super) struct State {
     pub(super) swap: Option<Swap>,
     /// A handler broke and is to be told of everything again (see `OnRestart::Replay`).
     pub(super) restart: bool,
+    pub(super) breaker: Breaker,
+    /// What the observer is to be told next.
+    reports: Vec<HealthChange>,
     pub(super) metrics: Metrics,
     /// Deliveries since the cursor last read on: live events must not starve it.
     pub(super) since_cursor: usize,
@@ -80,7 +85,7 @@ pub(super) enum Step {
 }
 
 impl Shared {
-    pub(super) fn new(config: ListenerConfig, dead_letter: DeadLetterFn) -> Self {
+    pub(super) fn new(config: ListenerConfig, observer: Arc<dyn Observer>) -> Self {
         let state = State {
             queue: Queue::new(config.bound, config.merge),
             config,
@@ -90,10 +95,12 @@ impl Shared {
             life: Life::New,
             swap: None,
             restart: false,
+            breaker: Breaker::new(Instant::now()),
+            reports: Vec::new(),
             metrics: Metrics::default(),
             since_cursor: 0,
         };
-        Self { dead_letter, state: Mutex::new(state), wake: Notify::new(), changed: Notify::new() }
+        Self { observer, state: Mutex::new(state), wake: Notify::new(), changed: Notify::new() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -161,9 +168,26 @@ impl Shared {
         }
     }
 
-    /// What to do now.
+    /// What to do now. Tells the observer what happened before.
     pub(super) fn step(&self, now: Instant) -> Step {
-        self.lock().step(now)
+        let mut state = self.lock();
+        let step = state.step(now);
+        let reports = std::mem::take(&mut state.reports);
+        drop(state);
+        for change in reports {
+            self.observer.health(&change);
+        }
+        step
+    }
+
+    /// So many other handlers begin, afresh; no delivery is under way.
+    pub(super) fn take_over(&self, handlers: usize) {
+        let mut state = self.lock();
+        state.queue.set_lanes(handlers);
+        let change = state.breaker.replaced(Instant::now());
+        state.note(change);
+        drop(state);
+        self.observer.swapped();
     }
 }
 
@@ -198,14 +222,38 @@ impl State {
         if self.life == Life::Draining && idle {
             return Step::End(Ended::Drained { abandoned: self.queue.len() });
         }
-        Step::Wait(self.queue.next_due())
+        Step::Wait(self.next_moment(now))
+    }
+
+    /// Keeps in mind that the breaker's state changed.
+    pub(super) fn note(&mut self, change: Option<HealthChange>) {
+        self.queue.hold(self.breaker.holds());
+        self.reports.extend(change);
+    }
+
+    /// When there may be something to do by itself: an answer, an event or a wish wakes the loop anyway.
+    fn next_moment(&self, now: Instant) -> Option<Instant> {
+        match self.breaker.gate(now) {
+            _ if !self.open => None,
+            Gate::Open => self.queue.next_due(),
+            // Nothing but what waits for a retry is there.
+            Gate::Probe if self.queue.handing_over() == 0 => self.queue.next_due(),
+            Gate::Probe => None,
+            Gate::Shut => self.breaker.until(),
+        }
     }
 
     /// Reading on, or handing over, if there is anything.
     fn next_event(&mut self, now: Instant) -> Option<Step> {
-        if !self.open {
-            return None;
+        match self.breaker.gate(now) {
+            _ if !self.open => None,
+            Gate::Open => self.read_or_deliver(now),
+            Gate::Probe => self.probe(now),
+            Gate::Shut => None,
         }
+    }
+
+    fn read_or_deliver(&mut self, now: Instant) -> Option<Step> {
         if self.life == Life::Running
             && self.wants_more()
             && let Some(id) = self.reading()
@@ -215,6 +263,30 @@ impl State {
         }
         let taken = self.queue.take(now)?;
         self.since_cursor += 1;
+        self.deliver(taken)
+    }
+
+    /// One event while no other is under way, rather one that has not broken a handler yet, wherever it stands: else
+    /// a few poison objects would hold all others back.
+    fn probe(&mut self, now: Instant) -> Option<Step> {
+        if self.queue.handing_over() > 0 {
+            return None;
+        }
+        if self.life == Life::Running
+            && !self.queue.has_unbroken(now)
+            && let Some(id) = self.reading()
+        {
+            return Some(Step::Read(id));
+        }
+        let taken = self.queue.take_unbroken(now)?;
+        let event = format!("{} {}", taken.event.op(), taken.event.key());
+        let step = self.deliver(taken)?;
+        let change = self.breaker.probe(event);
+        self.note(change);
+        Some(step)
+    }
+
+    fn deliver(&self, taken: Taken) -> Option<Step> {
         // Entries of a removed registration are removed with it, so it is always there.
         let registered = self.registrations.get(&taken.id.registration)?;
         Some(Step::Deliver(Box::new(taken), registered.number, registered.view.clone()))

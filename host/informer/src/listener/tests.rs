@@ -1,5 +1,7 @@
 //! The listener with real informers' caches and hand-made deltas. Here: what the tests share.
 
+mod breaker;
+mod breaker_model;
 mod delivery;
 mod joined;
 mod lanes;
@@ -79,7 +81,7 @@ fn subscription(name: &str, number: u32, informer: &Arc<SharedInformer>) -> Subs
 }
 
 fn listener() -> Listener {
-    Listener::new(ListenerConfig::default(), Arc::new(|_, _| {}))
+    Listener::new(ListenerConfig::default(), Arc::new(()))
 }
 
 fn process(informer: &SharedInformer, kind: DeltaKind, object: &Arc<Object>, unknown: bool) {

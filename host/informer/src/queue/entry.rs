@@ -154,3 +154,12 @@ pub(super) struct KeyQueue {
     /// Never empty.
     pub(super) entries: VecDeque<Entry>,
 }
+
+impl KeyQueue {
+    /// Whether the first entry failed and no handler has it at the moment: its retry may well be due, and stand in
+    /// `ready`, while its lane is busy or nothing is handed over.
+    pub(super) fn is_to_be_retried(&self) -> bool {
+        let failed = self.entries.front().is_some_and(|first| first.failures > 0);
+        failed && self.state != KeyState::InFlight
+    }
+}

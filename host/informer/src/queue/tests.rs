@@ -135,6 +135,22 @@ fn a_key_that_waits_for_a_retry_merges_and_others_go_on() {
 }
 
 #[test]
+fn a_retry_that_is_due_merges_like_one_that_is_not() {
+    let (now, due) = (Instant::now(), Instant::now() + Duration::from_secs(1));
+    let mut queue = queue(vec![add("n/b", 1), add(KEY, 1)], Merge::All);
+    let first = queue.take(now).expect("b");
+    queue.retry(&first.id, due, true);
+    let other = queue.take_unbroken(due).expect("what has not failed comes first");
+    assert_eq!(told(&other.event), "add n/a 1");
+    push(&mut queue, vec![update("n/b", 1, 2)]);
+    assert_eq!(queue.len(), 2, "b waits for its turn, and merges");
+    queue.finish(&other.id);
+    // Cleared for a restart, it still is the newest state.
+    assert_eq!(queue.clear(0, Keep::DeletesAndFailing).failing.len(), 1);
+    assert_eq!(told(&queue.take(due).expect("b").event), "add n/b 2");
+}
+
+#[test]
 fn an_add_that_was_attempted_is_followed_by_its_delete() {
     let now = Instant::now();
     let mut queue = queue(vec![add(KEY, 1)], Merge::All);

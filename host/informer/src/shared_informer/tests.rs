@@ -107,7 +107,7 @@ fn join(
     informer: &Arc<SharedInformer>,
     resync: Option<Duration>,
 ) -> (Listener, Told, tokio::task::JoinHandle<Ended>) {
-    let (told, listener) = (Told::default(), Listener::new(ListenerConfig::default(), Arc::new(|_, _| {})));
+    let (told, listener) = (Told::default(), Listener::new(ListenerConfig::default(), Arc::new(())));
     let subscription = subscription("pods", 0, informer, resync);
     let (running, handler) = (listener.clone(), Box::new(Tell(told.clone())));
     let task = tokio::spawn(async move { running.run(vec![handler], vec![subscription]).await });
@@ -279,7 +279,7 @@ async fn a_stop_before_the_first_list_leaves_nobody_waiting() {
     let (never, ready) = (start(&Feed::new(0, vec![])), start(&Feed::new(1, pods([1, 2]))));
     let waits = never.clone();
     let waiter = tokio::spawn(async move { waits.synced().await });
-    let (told, listener) = (Told::default(), Listener::new(ListenerConfig::default(), Arc::new(|_, _| {})));
+    let (told, listener) = (Told::default(), Listener::new(ListenerConfig::default(), Arc::new(())));
     let joined = vec![subscription("never", 0, &never, None), subscription("ready", 1, &ready, None)];
     let (running, handler) = (listener.clone(), Box::new(Tell(told.clone())));
     tokio::spawn(async move { running.run(vec![handler], joined).await });

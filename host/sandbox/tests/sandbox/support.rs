@@ -415,9 +415,7 @@ impl Host {
     /// The next event after a fault finds an instance that works, and whose memory is fresh.
     pub(crate) async fn recovers(&mut self) {
         assert_eq!(self.handle(delete("a")).await, Outcome::Ok);
-        let said =
-            "its instance is thrown away, with what it held in memory; the next event gets a fresh one";
-        assert_eq!(self.lines.of(LogSource::Host), [said]);
+        assert_eq!(self.lines.of(LogSource::Host), [""; 0], "the outcome says it all");
     }
 }
 

@@ -54,6 +54,8 @@ pub(super) struct LimitsDocument {
     object: usize,
     queue: usize,
     max_attempts: u32,
+    /// Null: off.
+    quarantine_after: Option<usize>,
     log_lines: u32,
     log_line: usize,
     recycle_events: Option<u64>,
@@ -107,6 +109,7 @@ pub(super) fn limits(limits: &Limits, treatment: &Treatment) -> LimitsDocument {
         object: limits.object,
         queue: treatment.listener.bound,
         max_attempts: treatment.listener.max_attempts,
+        quarantine_after: treatment.listener.quarantine_after,
         log_lines: limits.log_lines,
         log_line: limits.log_line,
         recycle_events: limits.recycle_events,

@@ -3,7 +3,7 @@
 //! Named by the file's stem, which is at most 64 bytes of plain characters. What only a running plugin has (its queue)
 //! is left out for the others.
 
-use hark_informer::listener::{ListenerStats, Outcomes};
+use hark_informer::listener::{HealthState, ListenerStats, Outcomes};
 use hark_sandbox::{Cap, Restart};
 
 use super::Metric;
@@ -126,6 +126,27 @@ pub(super) static METRICS: &[Metric<PluginFacts>] = &[
                 series.labelled(&[cap.as_str()], facts.view.usage.cap_hits(cap));
             }
         },
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_plugin_state",
+            &["plugin", "state"],
+            "1 for the state that the plugin is in: `healthy`, `failing`, `quarantined`, or `probing`; else 0.",
+        ),
+        read: |facts, series| {
+            let Some(queue) = facts.queue else { return };
+            for state in HealthState::ALL {
+                series.labelled(&[state.as_str()], queue.health == state);
+            }
+        },
+    },
+    Metric {
+        family: Family::counter(
+            "hark_plugin_quarantines_total",
+            LABELS,
+            "How often the plugin was put into quarantine; a probe that fails is no new one.",
+        ),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.quarantines)),
     },
     Metric {
         family: Family::gauge(

@@ -44,11 +44,12 @@ fn plugin_with(running: bool, preparing: bool, refused: bool) -> PluginFacts {
             listener: ListenerConfig::default(),
         },
         limits: Limits::default(),
-        listener: Listener::new(ListenerConfig::default(), Arc::new(|_, _| {})),
+        listener: Listener::new(ListenerConfig::default(), Arc::new(())),
     });
     PluginFacts {
         view: PluginView { name: "a".into(), running, preparing, refusal, usage: Arc::default() },
         queue: None,
+        health: None,
         joined: vec![],
         cpu: Duration::ZERO,
     }
@@ -118,6 +119,31 @@ fn a_plugin_is_ready_when_a_version_of_it_runs_whatever_its_file_is_now() {
     ] {
         let check = plugin(&plugin_with(running, preparing, refused));
         assert_eq!(line(&check), (ready, want), "and no control character of a message gets through");
+    }
+}
+
+#[test]
+fn a_quarantine_shows_and_leaves_the_host_ready() {
+    let second = Duration::from_secs(1);
+    let health = |state, until: Option<Duration>| Health {
+        state,
+        lasts: 63 * second,
+        until,
+        cause: Some("add n/a: trap: \u{1b}boom".into()),
+        quarantines: 1,
+    };
+    let good = "[+]plugin a running sha256:ba7816bf8f01";
+    let bad = "[-]plugin a running sha256:ba7816bf8f01; in quarantine for 63 s, ";
+    for (health, want) in [
+        (health(HealthState::Failing, None), good.to_owned()),
+        (
+            health(HealthState::Quarantined, Some(4 * second)),
+            format!("{bad}an event is tried in 4 s: add n/a: trap:  boom"),
+        ),
+        (health(HealthState::Probing, None), format!("{bad}an event is being tried: add n/a: trap:  boom")),
+    ] {
+        let facts = PluginFacts { health: Some(health), ..plugin_with(true, false, false) };
+        assert_eq!(line(&plugin(&facts)), (true, want));
     }
 }
 

@@ -18,6 +18,8 @@ enum Act {
     Sync,
     /// Another generation of handlers, so many.
     Swap(OnSwap, usize),
+    /// From now on every event breaks its handler, or no longer so.
+    Break(bool),
     /// Lets the handler work for a while.
     Run(u64),
 }
@@ -32,6 +34,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Sync),
         1 => (1..4_usize).prop_map(|lanes| Act::Swap(OnSwap::Replay, lanes)),
         1 => (1..4_usize).prop_map(|lanes| Act::Swap(OnSwap::Continue, lanes)),
+        2 => any::<bool>().prop_map(Act::Break),
         6 => (0..1500_u64).prop_map(Act::Run),
     ]
 }
@@ -70,15 +73,18 @@ impl Server {
                     process(informer, DeltaKind::Deleted, &state(&key, (uid, last)), lost);
                 }
             }
-            Act::Sync | Act::Swap(..) | Act::Run(_) => {}
+            Act::Sync | Act::Swap(..) | Act::Break(_) | Act::Run(_) => {}
         }
     }
 }
 
-/// Fails now and then, in every way but for good.
-fn moody(seed: u32) -> Script {
+/// Fails now and then, in every way but for good, and while `broken` says so always, so that quarantines come.
+fn moody(seed: u32, broken: Arc<StdMutex<bool>>) -> Script {
     let mut state = seed;
     Box::new(move |_| {
+        if *broken.lock().expect("broken") {
+            return Outcome::Trap("broken".into());
+        }
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         match state >> 28 {
             0..=2 => retry(),
@@ -177,13 +183,15 @@ fn run_script(acts: &[Act], config: ListenerConfig, seed: u32) -> Result<(), Str
         .map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let (told, tried, pods) = (Told::default(), Told::default(), informer("Pod"));
-        let listener = Listener::new(config, Arc::new(|_, _| {}));
+        let listener = Listener::new(config, Arc::new(()));
         let keys = StdMutex::new(Vec::new());
+        let broken = Arc::new(StdMutex::new(false));
         let make = |generation: u32, lanes: usize| -> Vec<Box<dyn EventHandler>> {
             let shared = Arc::new(StdMutex::new(Keys::default()));
             keys.lock().expect("keys").push(shared.clone());
             let lane = |number| -> Box<dyn EventHandler> {
-                let script = moody(seed + generation + 100 * u32::try_from(number).unwrap_or_default());
+                let seed = seed + generation + 100 * u32::try_from(number).unwrap_or_default();
+                let script = moody(seed, broken.clone());
                 let (told, tried) = (told.clone(), tried.clone());
                 Box::new(Lane {
                     inner: Recorder { generation, told, script, tried },
@@ -213,10 +221,12 @@ fn run_script(acts: &[Act], config: ListenerConfig, seed: u32) -> Result<(), Str
                     }
                     listener.swap(make(generation, *lanes), joined(), *on_swap).await.ok_or("no swap")?;
                 }
+                Act::Break(is_so) => *broken.lock().expect("broken") = *is_so,
                 Act::Run(millis) => tokio::time::sleep(Duration::from_millis(*millis)).await,
                 _ => {}
             }
         }
+        *broken.lock().expect("broken") = false;
         if !is_synced {
             synced(&pods);
         }
@@ -250,18 +260,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     /// Delivery contract 1, 3, 4, 6, 7, 8, 10 together: whatever happens, and whenever the handler is replaced,
-    /// each object's events make sense in their order, and in the end the handler sees what the server has.
+    /// each object's events make sense in their order, and in the end the handler sees what the server has; so too
+    /// through bursts of breaks, and the quarantines that they bring on (design section 5).
     #[test]
     fn every_script_ends_in_the_servers_view(
         acts in proptest::collection::vec(act(), 0..60),
         bound in prop_oneof![Just(1_usize), Just(3), Just(10_000)],
         latest in any::<bool>(),
         replays in any::<bool>(),
+        quarantine_after in prop_oneof![Just(None), (1..4_usize).prop_map(Some)],
         seed in any::<u16>(),
     ) {
         let merge = if latest { Merge::Latest } else { Merge::All };
         let on_restart = if replays { OnRestart::Replay } else { OnRestart::Continue };
-        let config = ListenerConfig { bound, merge, on_restart, max_attempts: u32::MAX, ..Default::default() };
+        let config = ListenerConfig {
+            bound,
+            merge,
+            on_restart,
+            quarantine_after,
+            max_attempts: u32::MAX,
+            ..Default::default()
+        };
         if let Err(problem) = run_script(&acts, config, u32::from(seed)) {
             return Err(TestCaseError::fail(problem));
         }

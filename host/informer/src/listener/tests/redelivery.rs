@@ -26,7 +26,7 @@ impl Case {
     async fn start(on_restart: OnRestart) -> Self {
         let (told, pods, broken) = (Told::default(), informer("Pod"), Arc::new(StdMutex::new(true)));
         let config = ListenerConfig { max_attempts: 1, on_restart, ..ListenerConfig::default() };
-        let listener = Listener::new(config, Arc::new(|_, _| {}));
+        let listener = Listener::new(config, Arc::new(()));
         synced(&pods);
         start(&listener, vec![breaking(&told, &broken)], &pods);
         settle(&listener).await;

@@ -70,7 +70,7 @@ impl World {
         };
         Self {
             pods: informer("Pod"),
-            listener: Listener::new(config, Arc::new(keep)),
+            listener: Listener::new(config, on_given_up(keep)),
             told: Told::default(),
             letters,
             broken: Arc::default(),
@@ -224,10 +224,12 @@ proptest! {
         latest in any::<bool>(),
         replays in any::<bool>(),
         max_attempts in 1..3_u32,
+        quarantine_after in prop_oneof![Just(None), (1..3_usize).prop_map(Some)],
     ) {
         let merge = if latest { Merge::Latest } else { Merge::All };
         let on_restart = if replays { OnRestart::Replay } else { OnRestart::Continue };
-        let config = ListenerConfig { bound, merge, on_restart, max_attempts, ..Default::default() };
+        let config =
+            ListenerConfig { bound, merge, on_restart, max_attempts, quarantine_after, ..Default::default() };
         if let Err(problem) = run_script(&acts, config) {
             return Err(TestCaseError::fail(problem));
         }

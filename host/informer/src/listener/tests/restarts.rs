@@ -15,7 +15,7 @@ fn replaying(max_attempts: u32) -> (Listener, Letters) {
         reported.lock().expect("letters").push(delivery.event.key().to_string());
     };
     let config = ListenerConfig { on_restart: OnRestart::Replay, max_attempts, ..Default::default() };
-    (Listener::new(config, Arc::new(dead_letter)), letters)
+    (Listener::new(config, on_given_up(dead_letter)), letters)
 }
 
 /// Each attempt as `key attempt`.

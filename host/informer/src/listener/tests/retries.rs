@@ -32,7 +32,7 @@ async fn an_event_that_kills_its_handler_each_time_is_given_up_and_reported() {
         let line = format!("{} {} {}", delivery.event.key(), delivery.attempt, outcome.as_str());
         reported.lock().expect("letters").push(line);
     };
-    let listener = Listener::new(ListenerConfig::default(), Arc::new(dead_letter));
+    let listener = Listener::new(ListenerConfig::default(), on_given_up(dead_letter));
     synced(&pods);
     let handler = scripted(&told, |delivery| match delivery.event.key().name() {
         "a" => Outcome::Trap("boom".into()),
@@ -59,7 +59,7 @@ async fn an_event_that_is_merged_into_a_failing_one_has_all_its_attempts() {
         reported.lock().expect("letters").push((delivery.event.op(), delivery.attempt));
     };
     let config = ListenerConfig { max_attempts: 3, ..ListenerConfig::default() };
-    let listener = Listener::new(config, Arc::new(dead_letter));
+    let listener = Listener::new(config, on_given_up(dead_letter));
     synced(&pods);
     let source = pods.clone();
     let handler = scripted(&told, move |delivery| {
@@ -87,7 +87,7 @@ async fn a_panic_is_a_trap_and_harms_neither_the_listener_nor_its_neighbours() {
         reported.lock().expect("letters").push((delivery.event.key().to_string(), outcome.clone()));
     };
     let listener =
-        Listener::new(ListenerConfig { max_attempts: 3, ..Default::default() }, Arc::new(dead_letter));
+        Listener::new(ListenerConfig { max_attempts: 3, ..Default::default() }, on_given_up(dead_letter));
     let neighbour = super::listener();
     for key in ["n/a", "n/b", "n/c"] {
         put(&pods, key, "u", 1);
@@ -120,7 +120,7 @@ async fn a_poison_object_that_changes_all_the_time_is_given_up_all_the_same() {
         reported.lock().expect("letters").push(version);
     };
     let listener =
-        Listener::new(ListenerConfig { max_attempts: 4, ..Default::default() }, Arc::new(dead_letter));
+        Listener::new(ListenerConfig { max_attempts: 4, ..Default::default() }, on_given_up(dead_letter));
     synced(&pods);
     let source = pods.clone();
     let handler = scripted(&told, move |delivery| {

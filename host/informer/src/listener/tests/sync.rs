@@ -52,7 +52,7 @@ async fn an_initial_add_counts_until_it_is_done_given_up_or_gone() {
     for (case, outcomes, attempts) in cases {
         let (told, pods) = (Told::default(), informer("Pod"));
         let config = ListenerConfig { max_attempts: 3, ..Default::default() };
-        let listener = Listener::new(config, Arc::new(|_, _| {}));
+        let listener = Listener::new(config, Arc::new(()));
         put(&pods, "n/a", "u", 1);
         synced(&pods);
         let (seen, mut outcomes) = (Arc::new(StdMutex::new(Vec::new())), outcomes.into_iter());
@@ -71,7 +71,7 @@ async fn an_initial_add_counts_until_it_is_done_given_up_or_gone() {
 async fn an_initial_add_that_is_cancelled_before_its_turn_holds_nobody_up() {
     let (told, pods) = (Told::default(), informer("Pod"));
     let config = ListenerConfig { merge: Merge::Latest, ..Default::default() };
-    let listener = Listener::new(config, Arc::new(|_, _| {}));
+    let listener = Listener::new(config, Arc::new(()));
     put(&pods, "n/a", "u", 1);
     put(&pods, "n/b", "u", 1);
     synced(&pods);

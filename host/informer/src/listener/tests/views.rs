@@ -104,7 +104,7 @@ async fn an_update_that_changes_nothing_named_is_dropped_but_not_a_resync() {
 async fn updates_that_wait_and_take_each_other_back_are_none() {
     let (pods, told) = (informer("Pod"), Told::default());
     let config = ListenerConfig { merge: Merge::Latest, ..ListenerConfig::default() };
-    let listener = Listener::new(config, Arc::new(|_, _| {}));
+    let listener = Listener::new(config, Arc::new(()));
     synced(&pods);
     let (handler, gate) = gated(&told);
     let spec = FilterSpec { changed: vec!["/x".into()], ..FilterSpec::default() };
@@ -348,7 +348,7 @@ proptest! {
             let (pods, namespaces, told) = (informer("Pod"), informer("Namespace"), Told::default());
             let merge = if latest { Merge::Latest } else { Merge::All };
             let config = ListenerConfig { merge, bound: 3, ..ListenerConfig::default() };
-            let listener = Listener::new(config, Arc::new(|_, _| {}));
+            let listener = Listener::new(config, Arc::new(()));
             let filter = FilterSpec { fields: vec!["/x".into()], ..is_on() };
             let spec = ViewSpec { filter, namespace_selector: "team=web".into() };
             let view = pods.view(spec, || Ok(namespaces.clone())).expect("a view");
