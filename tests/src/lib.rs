@@ -11,6 +11,7 @@ pub mod guests;
 pub mod hark;
 pub mod http;
 pub mod large;
+pub mod long;
 pub mod measure;
 pub mod prometheus;
 pub mod proxy;

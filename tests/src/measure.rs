@@ -6,5 +6,6 @@
 
 pub mod binary;
 pub mod process;
+pub mod stamp;
 pub mod subject;
 pub mod table;

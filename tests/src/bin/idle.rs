@@ -14,6 +14,7 @@ use hark_tests::guests::fixture;
 use hark_tests::hark::{Setup, TraceTo};
 use hark_tests::measure::binary::Binary;
 use hark_tests::measure::process::Usage;
+use hark_tests::measure::stamp::stamped;
 use hark_tests::measure::subject::Subject;
 use hark_tests::measure::table::Table;
 use serde_json::json;
@@ -142,16 +143,6 @@ async fn observe(
     let seconds = begun.elapsed().as_secs_f64();
     let idle = (cpu.as_secs_f64() * 1000.0 / seconds, switches as f64 / seconds);
     Ok(Measured { plugins, files, state, usage: subject.usage()?, idle })
-}
-
-/// The same module with a custom section of its own at its end, which nobody reads.
-fn stamped(module: &[u8], number: u64) -> Vec<u8> {
-    const NAME: &[u8] = b"copy";
-    let number = number.to_le_bytes();
-    // Section 0, its length, the name with its length: all of them below 128, so one byte each.
-    let mut stamped = [module, &[0, (1 + NAME.len() + number.len()) as u8, NAME.len() as u8], NAME].concat();
-    stamped.extend(number);
-    stamped
 }
 
 /// All that was measured.

@@ -44,6 +44,9 @@ Usage: cargo xtask COMMAND [ARGUMENT…]
   idle [--release] [--plugins 1,100,1000] [--objects N] [--seconds N] [--hark FILE]
                        Measure what an idle plugin costs: memory, threads, descriptors, mappings, wake-ups.
                        Of the release build if there is one; --release builds it
+  long [--release] [--events 1000000] [--reloads 1000] [--objects N] [--seed N] [--hark FILE]
+                       The long suite: a trap every 1,000 events, reloads all the while; nothing may be lost, and
+                       memory, threads, descriptors and mappings must be flat
 
 Environment:
   HARK_GUEST_RUST      rustup or debian: which Rust toolchain builds guests (default: what is there)
@@ -78,10 +81,10 @@ fn run(arguments: &[String]) -> Result<()> {
         "bindings" => bindings::run(rest),
         "differential" => differential::run(rest),
         "fuzz" => fuzz::run(rest),
-        "idle" => measure::run("idle", rest),
+        "idle" | "long" => measure::run(command, rest),
         unknown => bail!(
             "unknown command `{unknown}`; the commands are demo, test, plugins, fixtures, guest-tests, bindings, \
-             differential, fuzz, idle (see --help)"
+             differential, fuzz, idle, long (see --help)"
         ),
     }
 }

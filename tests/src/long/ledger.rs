@@ -1,0 +1,299 @@
+//! What one plugin was told, held against the delivery contract while it is told.
+//!
+//! The chain of states is the proof that nothing was lost: an update must begin at the very version that the handler
+//! was last told of for that object, an add at none, a delete at one. Merging keeps the chain (it goes from the first
+//! old state to the last new one), losing an event breaks it. Invariant: only attempts that ended well count; faults
+//! are kept in words, the first few of them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// How many faults are kept in words.
+const KEPT: usize = 10;
+
+/// A line of the trace, as far as the books need it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of the trace, see the README")]
+pub struct Entry<'a> {
+    pub plugin: &'a str,
+    pub generation: u64,
+    pub op: &'a str,
+    pub key: &'a str,
+    pub uid: &'a str,
+    pub rv: &'a str,
+    pub old_rv: Option<&'a str>,
+    pub attempt: u32,
+    pub outcome: &'a str,
+    pub seq: u64,
+}
+
+/// The state of an object: its uid and version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// Of the object.
+    pub uid: String,
+    /// Of its state.
+    pub rv: u64,
+}
+
+/// What a handler believes to be there, or what there is: by key.
+pub type View = BTreeMap<String, State>;
+
+/// See the file's head.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    replays: bool,
+    /// The version of the plugin that was told last.
+    pub generation: u64,
+    /// What this version was told.
+    view: View,
+    /// What an earlier version was told and this one was not: with a replay, it is told of each as an initial add, or
+    /// of its delete.
+    before: View,
+    /// The last event of each object that ended well.
+    sequences: BTreeMap<String, u64>,
+    /// Events that broke and have not ended well yet, by object.
+    broken: BTreeMap<String, u64>,
+    /// Events that ended well.
+    pub done: u64,
+    /// Attempts that broke.
+    pub traps: u64,
+    /// The newest version told.
+    pub newest: u64,
+    faults: Vec<String>,
+    faulty: u64,
+}
+
+impl Ledger {
+    /// Of a plugin whose new versions are told of everything again, or go on where the last one was.
+    pub fn new(replays: bool) -> Self {
+        Self { replays, ..Self::default() }
+    }
+
+    /// Enters an attempt.
+    pub fn enter(&mut self, entry: &Entry<'_>) {
+        self.turn_to(entry);
+        match entry.outcome {
+            "ok" => {}
+            "trap" => {
+                self.traps += 1;
+                self.broken.insert(entry.key.to_owned(), entry.seq);
+                return;
+            }
+            other => return self.fault(entry, &format!("it ended with {other}")),
+        }
+        self.done += 1;
+        self.in_sequence(entry);
+        let Ok(rv) = entry.rv.parse::<u64>() else { return self.fault(entry, "its version is no number") };
+        self.newest = self.newest.max(rv);
+        let state = State { uid: entry.uid.to_owned(), rv };
+        match entry.op {
+            "add" => self.add(entry, state),
+            "update" => self.update(entry, state),
+            "delete" => self.delete(entry),
+            _ => self.fault(entry, "no such operation"),
+        }
+    }
+
+    /// A new version begins: with a replay, knowing nothing.
+    fn turn_to(&mut self, entry: &Entry<'_>) {
+        if entry.generation < self.generation {
+            self.fault(entry, "an earlier version of the plugin was told");
+        }
+        if entry.generation > self.generation {
+            self.generation = entry.generation;
+            if self.replays {
+                self.before.append(&mut self.view);
+            }
+        }
+    }
+
+    fn in_sequence(&mut self, entry: &Entry<'_>) {
+        if let Some(broken) = self.broken.remove(entry.key)
+            && broken > entry.seq
+        {
+            self.fault(entry, "an earlier event than the one that broke");
+        }
+        if let Some(last) = self.sequences.insert(entry.key.to_owned(), entry.seq)
+            && last >= entry.seq
+        {
+            self.fault(entry, &format!("event {last} of the object came before"));
+        }
+    }
+
+    fn add(&mut self, entry: &Entry<'_>, state: State) {
+        if let Some(before) = self.before.remove(entry.key)
+            && before.uid != state.uid
+        {
+            self.fault(entry, "the delete of the object that had its name is missing");
+        }
+        if let Some(known) = self.view.insert(entry.key.to_owned(), state) {
+            self.fault(entry, &format!("it was known already, at {}", known.rv));
+        }
+    }
+
+    fn update(&mut self, entry: &Entry<'_>, state: State) {
+        let old = entry.old_rv.and_then(|old| old.parse::<u64>().ok());
+        let known = self.view.insert(entry.key.to_owned(), state);
+        let told = known.as_ref().map(|known| known.rv);
+        if known.as_ref().is_none_or(|known| known.uid != entry.uid) || told != old {
+            self.fault(entry, &format!("it begins at {old:?}, but the last state told is {told:?}"));
+        }
+    }
+
+    fn delete(&mut self, entry: &Entry<'_>) {
+        let known = self.view.remove(entry.key).or_else(|| self.before.remove(entry.key));
+        if known.is_none_or(|known| known.uid != entry.uid) {
+            self.fault(entry, "the object was not known");
+        }
+    }
+
+    fn fault(&mut self, entry: &Entry<'_>, what: &str) {
+        self.faulty += 1;
+        if self.faults.len() < KEPT {
+            self.faults.push(format!("{what}: {entry:?}"));
+        }
+    }
+
+    /// Whether the plugin was told everything there is.
+    pub fn is_even_with(&self, server: &View) -> bool {
+        self.broken.is_empty() && self.before.is_empty() && self.view == *server
+    }
+
+    /// What is wrong, when all should have been told; nothing if all is well.
+    pub fn faults(&self, server: &View) -> Vec<String> {
+        let mut faults = self.faults.clone();
+        if self.faulty > KEPT as u64 {
+            faults.push(format!("and {} more", self.faulty - KEPT as u64));
+        }
+        for (key, state) in &self.view {
+            if server.get(key) != Some(state) {
+                faults.push(format!("{key}: told {state:?}, the server has {:?}", server.get(key)));
+            }
+        }
+        let untold = server.keys().filter(|key| !self.view.contains_key(*key));
+        faults.extend(untold.map(|key| format!("{key}: never told")));
+        faults.extend(self.before.keys().map(|key| format!("{key}: not told again after a replay")));
+        faults.extend(
+            self.broken.iter().map(|(key, seq)| format!("{key}: event {seq} broke and was not repeated")),
+        );
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `add 1`, `update 1 2`, `delete 2`, each of one object, with its outcome and the version that was told.
+    fn entry(text: &'static str, seq: u64, generation: u64) -> Entry<'static> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let (op, uid, outcome) = (words[0], words[1], words.last().copied().unwrap_or_default());
+        let (old_rv, rv) = if op == "update" { (Some(words[2]), words[3]) } else { (None, words[2]) };
+        Entry { plugin: "p", generation, op, key: "default/a", uid, rv, old_rv, attempt: 1, outcome, seq }
+    }
+
+    fn server(uid: &str, rv: u64) -> View {
+        View::from([("default/a".to_owned(), State { uid: uid.to_owned(), rv })])
+    }
+
+    /// The faults of a plugin that was told this.
+    fn told(replays: bool, lines: &[(&'static str, u64, u64)], server: &View) -> Vec<String> {
+        let mut ledger = Ledger::new(replays);
+        lines.iter().for_each(|(text, seq, generation)| ledger.enter(&entry(text, *seq, *generation)));
+        assert_eq!(ledger.is_even_with(server) && ledger.faulty == 0, ledger.faults(server).is_empty());
+        ledger
+            .faults(server)
+            .into_iter()
+            .map(|fault| fault.split(": Entry").next().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    const NONE: [&str; 0] = [];
+
+    #[test]
+    fn a_chain_of_states_has_no_fault_whether_merged_repeated_or_continued() {
+        let lines = [
+            ("add u 1 ok", 1, 1),
+            ("update u 1 4 trap", 4, 1),
+            ("update u 1 5 ok", 5, 1),
+            ("delete u 6 ok", 6, 2),
+            ("add v 7 ok", 7, 2),
+        ];
+        assert_eq!(told(false, &lines, &server("v", 7)), NONE);
+    }
+
+    #[test]
+    fn a_replay_tells_everything_again_and_the_deletes_that_waited() {
+        let again = [("add u 1 ok", 1, 1), ("add u 1 ok", 2, 2), ("update u 1 2 ok", 3, 2)];
+        assert_eq!(told(true, &again, &server("u", 2)), NONE);
+        let replaced = [("add u 1 ok", 1, 1), ("delete u 2 ok", 2, 2), ("add v 3 ok", 3, 2)];
+        assert_eq!(told(true, &replaced, &server("v", 3)), NONE);
+    }
+
+    #[test]
+    fn what_is_lost_doubled_or_out_of_order_is_found() {
+        let two = server("u", 2);
+        for (replays, lines, server, fault) in [
+            (
+                false,
+                vec![("add u 1 ok", 1, 1)],
+                two.clone(),
+                "default/a: told State { uid: \"u\", rv: 1 }, the server has Some(State { uid: \"u\", rv: 2 })",
+            ),
+            (false, vec![], two.clone(), "default/a: never told"),
+            (
+                false,
+                vec![("add u 1 ok", 1, 1), ("update u 3 2 ok", 3, 1)],
+                two.clone(),
+                "it begins at Some(3), but the last state told is Some(1)",
+            ),
+            (
+                false,
+                vec![("add u 1 ok", 1, 1), ("add u 2 ok", 2, 1)],
+                two.clone(),
+                "it was known already, at 1",
+            ),
+            (
+                false,
+                vec![("delete u 1 ok", 1, 1), ("add u 2 ok", 2, 1)],
+                two.clone(),
+                "the object was not known",
+            ),
+            (
+                false,
+                vec![("add u 2 ok", 2, 1), ("delete u 2 ok", 2, 1)],
+                View::new(),
+                "event 2 of the object came before",
+            ),
+            (
+                false,
+                vec![("add u 2 ok", 2, 2), ("delete u 2 ok", 3, 1)],
+                View::new(),
+                "an earlier version of the plugin was told",
+            ),
+            (false, vec![("add u 2 retry", 2, 1)], View::new(), "it ended with retry"),
+            (
+                false,
+                vec![("add u 2 trap", 2, 1)],
+                View::new(),
+                "default/a: event 2 broke and was not repeated",
+            ),
+            (
+                true,
+                vec![("add u 1 ok", 1, 1), ("add v 2 ok", 2, 2)],
+                server("v", 2),
+                "the delete of the object that had its name is missing",
+            ),
+        ] {
+            assert_eq!(told(replays, &lines, &server).first().map(String::as_str), Some(fault), "{lines:?}");
+        }
+        // The second version was told of another object only.
+        let mut ledger = Ledger::new(true);
+        ledger.enter(&entry("add u 2 ok", 1, 1));
+        ledger.enter(&Entry { key: "default/b", ..entry("add w 3 ok", 2, 2) });
+        let faults = ledger.faults(&two);
+        assert!(faults.contains(&"default/a: not told again after a replay".to_owned()), "{faults:?}");
+    }
+}
