@@ -167,11 +167,30 @@ async fn a_large_plugin_that_is_being_compiled_holds_nobody_up() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn plugins_that_are_small_or_known_wait_for_no_large_one() -> Result<()> {
+    let (cluster, folder) = (cluster().await?, tempfile::tempdir()?);
+    let known = large(folder.path(), 600 << 10)?;
+    with_cache(&folder)?.plugin("known", &known)?.run(cluster.kubeconfig())?.says(&["known started: "]).await;
+    let hark = with_cache(&folder)?.run(cluster.kubeconfig())?;
+    for seed in 1..=3 {
+        let bytes = large::grown(&fixture("counter-v2"), LARGE, seed)?;
+        fs::write(hark.plugin_path(&format!("large-{seed}")), bytes)?;
+    }
+    let two = async || <[u32; 2]>::try_from(compilers(&hark)).ok();
+    let two = eventually("two processes that compile", || hark.state(), two).await;
+    hark.save("known", &known)?;
+    hark.save("small", &fixture("counter-v1"))?;
+    hark.says(&["known started: ", " (cached), describe ", "small started: "]).await;
+    assert_eq!(compilers(&hark), two, "and no third one");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_compiler_that_is_killed_is_the_trouble_of_its_file_alone() -> Result<()> {
     let (cluster, folder) = (cluster().await?, tempfile::tempdir()?);
     let hark = with_cache(&folder)?.plugin("counter", &fixture("counter-v1"))?.run(cluster.kubeconfig())?;
     hark.says(&["counter started: "]).await;
-    hark.save("counter", &large(folder.path(), LARGE)?)?;
+    hark.save("counter", &large(folder.path(), LARGE / 3)?)?;
     kill(compiler(&hark).await)?;
     hark.says(&[
         "counter.wasm is refused: the process that compiled it broke: it was killed (signal 9)",
@@ -184,6 +203,10 @@ async fn a_compiler_that_is_killed_is_the_trouble_of_its_file_alone() -> Result<
     assert_eq!(metric(&hark, "hark_compile_total", &failed).await?, Some(1.0));
     let entries = fs::read_dir(folder.path().join("artefacts"))?.count();
     assert_eq!(entries, 1, "nothing is left of it");
+    // The same bytes, saved once more: it was not their fault.
+    let again = fs::read(hark.plugin_path("counter"))?;
+    fs::write(hark.plugin_path("counter"), again)?;
+    hark.says(&["counter reloaded: "]).await;
     Ok(())
 }
 

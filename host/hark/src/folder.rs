@@ -47,6 +47,11 @@ impl Stamp {
         }
     }
 
+    /// Bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
     /// The file's present stamp; none if it is gone.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().map(|metadata| Self::of(&metadata))

@@ -6,6 +6,7 @@
 //! that cannot be prepared leaves the running one in place and is reported once; a plugin stops only when its
 //! file has been gone for [`GRACE`] from a folder that could be read.
 
+mod content;
 mod observer;
 mod prepare;
 mod running;
@@ -21,7 +22,7 @@ use futures::FutureExt;
 use hark_informer::factory::Factory;
 use hark_informer::listener::SwapReport;
 use hark_sandbox::{Compile, Engine, LogLevel};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::admin::Heart;
@@ -32,7 +33,7 @@ use crate::folder::{self, ChangeWatch, Scan, Stamp};
 use crate::host::ConfigFile;
 use crate::output::{Arrival, Output, Timings};
 
-use self::prepare::{Job, Preparation, Prepared};
+use self::prepare::{Job, Permits, Preparation, Prepared};
 use self::running::{Running, Version};
 use self::slot::Slot;
 use self::view::{FolderState, View};
@@ -40,9 +41,6 @@ use self::view::{FolderState, View};
 /// How long a file may be gone before its plugin stops, so that `rm` then `cp`, or an editor's way of saving,
 /// is a change (design 4.12).
 const GRACE: Duration = Duration::from_secs(2);
-
-/// Versions prepared at a time: the compiler uses every core by itself.
-const PREPARING: usize = 2;
 
 /// How long the configuration file must have been still before it is read: many ways of writing a file empty it
 /// first, and an empty file is a valid one.
@@ -106,7 +104,7 @@ pub(crate) struct Manager {
     disputed: BTreeMap<String, String>,
     /// What was complained of at the last look, so that each fault is reported once.
     complaints: BTreeSet<String>,
-    permits: Arc<Semaphore>,
+    permits: Arc<Permits>,
     events: mpsc::Sender<Event>,
     inbox: mpsc::Receiver<Event>,
 }
@@ -121,7 +119,7 @@ impl Manager {
     ) -> Self {
         // Each plugin sends at most one message at a time, so the bound only paces a folder of hundreds.
         let (events, inbox) = mpsc::channel(64);
-        let permits = Arc::new(Semaphore::new(PREPARING));
+        let permits = Arc::new(Permits::default());
         Self {
             options,
             config,

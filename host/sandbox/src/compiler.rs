@@ -11,6 +11,7 @@
 //! | `in_place` | compiling in this process: small files |
 //! | `process` | compiling in a child: large files, the parent's side |
 //! | `child` | the child's side |
+//! | `turns` | how many children at a time |
 //! | `refusals` | contents that Winch does not take |
 //! | `counters` | how often what happened |
 
@@ -21,6 +22,7 @@ mod in_place;
 mod mode;
 mod process;
 mod refusals;
+mod turns;
 
 use std::time::Instant;
 
@@ -34,6 +36,7 @@ pub(crate) use self::in_place::guarded;
 pub use self::mode::Compile;
 pub use self::process::{CompilerProcess, LARGE_PLUGIN_BYTES};
 use self::refusals::Refusals;
+use self::turns::Turns;
 use crate::artefacts::{self, ArtefactCache, Content, Held, Key};
 use crate::hash::HashedBytes;
 use crate::load::LoadError;
@@ -43,8 +46,9 @@ pub(crate) struct Compiler {
     pub(crate) backends: Backends,
     pub(crate) cache: Option<ArtefactCache>,
     pub(crate) process: Option<CompilerProcess>,
-    pub(crate) pool: Pool,
-    pub(crate) refusals: Refusals,
+    turns: Turns,
+    pool: Pool,
+    refusals: Refusals,
     pub(crate) counters: Counters,
 }
 
@@ -92,6 +96,7 @@ impl Compiler {
             backends,
             cache,
             process,
+            turns: Turns::default(),
             pool: Pool::default(),
             refusals: Refusals::default(),
             counters: Counters::default(),
@@ -194,6 +199,7 @@ impl Compiler {
         if let Some(process) = &self.process
             && task.content.bytes().len() >= process.smallest
         {
+            let _turn = self.turns.take(task.wanted).ok_or(LoadError::Abandoned)?;
             match process.compile(task, key) {
                 Ok(artefact) => return self.keep_and_map(&artefact, backend, key),
                 Err(process::Failure::Refused(error)) => return Err(error),

@@ -4,17 +4,17 @@
 //! `describe` (foreign code) must not hold an async one. Invariant: what comes out was read from a file that
 //! did not change meanwhile; a file that is still being written is not reported as broken.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hark_sandbox::{
-    Compile, ContentHash, Context, Description, Engine, GuestLine, GuestLog, HashedBytes, LoadError,
-    LoadOptions, LogLevel, Plugin, Usage,
+    Compile, ContentHash, Context, Description, Engine, GuestLine, GuestLog, HashedBytes, LARGE_PLUGIN_BYTES,
+    LoadError, LoadOptions, LogLevel, Plugin, Usage,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+use super::content::Content;
 use super::running::{Version, guest_runtime};
 use super::slot::Known;
 use crate::config::PluginConfig;
@@ -27,6 +27,19 @@ const STILL: Duration = Duration::from_millis(400);
 
 /// How often a file that was no good is looked at meanwhile.
 const STILL_POLL: Duration = Duration::from_millis(10);
+
+/// Versions prepared at a time.
+const PREPARING: usize = 2;
+
+/// Large files prepared at a time, whose bytes are in memory meanwhile. Those that have to be compiled take turns in the
+/// sandbox, so that one that is in the artefact cache does not wait for them.
+const PREPARING_LARGE: usize = 4;
+
+/// Keeps a folder of hundreds of plugins from being prepared all at once, and small files from waiting for large ones.
+pub(crate) struct Permits {
+    small: Semaphore,
+    large: Semaphore,
+}
 
 /// A version to prepare.
 pub(crate) struct Job {
@@ -60,7 +73,7 @@ pub(crate) enum Preparation {
     Same { hash: ContentHash },
     /// The file changed while it was read.
     Stale,
-    /// It is no good; `hash` is none if it could not even be read.
+    /// It is no good; `hash` is none if it could not even be read, or if its content is not to blame.
     Failed { hash: Option<ContentHash>, message: String },
 }
 
@@ -76,11 +89,25 @@ impl GuestLog for PluginLog {
     }
 }
 
+impl Default for Permits {
+    fn default() -> Self {
+        Self { small: Semaphore::new(PREPARING), large: Semaphore::new(PREPARING_LARGE) }
+    }
+}
+
+impl Permits {
+    /// None if the semaphore is closed, which it never is; the work would only be less orderly.
+    async fn take(&self, file: &PluginFile) -> Option<SemaphorePermit<'_>> {
+        let large = file.stamp.size() >= LARGE_PLUGIN_BYTES as u64;
+        let permits = if large { &self.large } else { &self.small };
+        permits.acquire().await.ok()
+    }
+}
+
 impl Job {
     /// Does the work, when a permit is free.
-    pub(crate) async fn run(self, permits: &Semaphore) -> Prepared {
-        // The semaphore is never closed; without a permit the work would only be less orderly.
-        let permit = permits.acquire().await;
+    pub(crate) async fn run(self, permits: &Permits) -> Prepared {
+        let permit = permits.take(&self.file).await;
         let (plugin, file, config) = (self.plugin.clone(), self.file.clone(), self.config.clone());
         let noticed = self.noticed;
         let blocking = tokio::task::spawn_blocking(move || self.prepare()).await;
@@ -98,7 +125,7 @@ impl Job {
 
     /// On a blocking thread.
     fn prepare(self) -> Preparation {
-        let bytes = match read(&self.file.path) {
+        let bytes = match Content::read(&self.file.path) {
             Ok(bytes) => bytes,
             Err(message) => return Preparation::Failed { hash: None, message },
         };
@@ -129,7 +156,11 @@ impl Job {
         let plugin = match compiled.map_or_else(|| self.compile(&content), Ok) {
             Ok(plugin) => plugin,
             Err(LoadError::Abandoned) => return Preparation::Stale,
-            Err(error) => return Preparation::Failed { hash: Some(hash), message: error.to_string() },
+            // What may pass is not remembered: the same bytes are tried again when the file is touched.
+            Err(error) => {
+                let hash = (!error.may_pass()).then_some(hash);
+                return Preparation::Failed { hash, message: error.to_string() };
+            }
         };
         let compile = begun.elapsed();
         match self.describe(plugin) {
@@ -149,7 +180,7 @@ impl Job {
         let wanted = || Stamp::read(&self.file.path) == Some(self.file.stamp);
         let plugin = self.engine.load_while(content, options, &wanted)?;
         if let Some(reason) = &plugin.how().refusal {
-            let message = format!("compiled as optimized: {compile} does not take it: {reason}");
+            let message = format!("compiled as optimized, since Winch does not take it: {reason}");
             self.output.news(&self.plugin, LogLevel::Info, &message);
         }
         Ok(plugin)
@@ -169,15 +200,6 @@ impl Job {
         let description = Arc::new(describe(&plugin, &context)?);
         Ok((Version { plugin, context, description, config: self.config }, begun.elapsed()))
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let size = std::fs::metadata(path).map_err(|error| format!("cannot read it: {error}"))?.len();
-    let most = hark_sandbox::MAX_PLUGIN_BYTES;
-    if usize::try_from(size).is_ok_and(|size| size > most) {
-        return Err(format!("it has {size} bytes; a plugin has at most {most}"));
-    }
-    std::fs::read(path).map_err(|error| format!("cannot read it: {error}"))
 }
 
 /// Foreign code: on this blocking thread, with a runtime of its own for its timers.

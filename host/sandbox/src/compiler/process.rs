@@ -34,9 +34,10 @@ const MESSAGES_MAX: u64 = 64 << 10;
 /// Bytes of it that are logged.
 const LOGGED_MAX: usize = 4 << 10;
 
-/// Bytes of the smallest file for which a process of its own is worth its while. Below, compiling takes half a second of CPU
-/// at most and some 30 MB that the allocator uses again; a process costs 15 to 30 ms more (`examples/compiling.rs`).
-pub const LARGE_PLUGIN_BYTES: usize = 512 << 10;
+/// Bytes of the smallest file for which a process of its own is worth its while. It costs 3 to 15 ms more; a file of this size
+/// takes 80 ms with Winch and 350 ms with Cranelift, and leaves 5 to 8 MB behind in a process that compiles it itself
+/// (`examples/compiling.rs`, on two busy cores).
+pub const LARGE_PLUGIN_BYTES: usize = 128 << 10;
 
 /// How to start a process that compiles: a program that ends up in [`crate::compile_for_parent`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -95,6 +95,13 @@ pub enum LoadError {
     Panicked,
 }
 
+impl LoadError {
+    /// Whether the same bytes may well be taken at another time: it was the machine's trouble, or lack of time.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::CompilerBroke(_) | Self::CompileTimeout(_) | Self::Abandoned)
+    }
+}
+
 fn list_or_nothing(names: &[String]) -> String {
     if names.is_empty() { "nothing".into() } else { names.join(", ") }
 }

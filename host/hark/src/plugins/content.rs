@@ -1,0 +1,67 @@
+//! The bytes of a plugin's file, while a version of it is prepared.
+//!
+//! Used by `prepare`. Invariant: what a file took in memory goes back to the system with it. (The C library's allocator
+//! keeps blocks of tens of megabytes once one of their size was freed.)
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Deref;
+use std::path::Path;
+
+use hark_sandbox::MAX_PLUGIN_BYTES;
+use memmap2::MmapMut;
+
+/// See the file's head.
+pub(super) struct Content {
+    memory: MmapMut,
+    length: usize,
+}
+
+impl Content {
+    /// Reads a file. One that grows meanwhile is cut at the size that it had; its stamp shows that it changed.
+    ///
+    /// # Errors
+    /// For people: what is wrong with the file.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let unreadable = |error: io::Error| format!("cannot read it: {error}");
+        let mut file = File::open(path).map_err(unreadable)?;
+        let size = file.metadata().map_err(unreadable)?.len();
+        let length = usize::try_from(size).ok().filter(|size| *size <= MAX_PLUGIN_BYTES);
+        let length =
+            length.ok_or_else(|| format!("it has {size} bytes; a plugin has at most {MAX_PLUGIN_BYTES}"))?;
+        // There is no mapping of nothing.
+        let mut memory =
+            MmapMut::map_anon(length.max(1)).map_err(|error| format!("no memory for it: {error}"))?;
+        file.read_exact(&mut memory[..length]).map_err(unreadable)?;
+        Ok(Self { memory, length })
+    }
+}
+
+impl Deref for Content {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[..self.length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_whole_if_it_is_not_too_large() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.wasm");
+        let read = || Content::read(&path).map(|content| content.to_vec());
+        assert_eq!(read().expect_err("not there"), "cannot read it: No such file or directory (os error 2)");
+        for bytes in [&b""[..], b"\0asm", &[7; 10_000]] {
+            std::fs::write(&path, bytes).expect("written");
+            assert_eq!(read().expect("readable"), bytes);
+        }
+        let size = MAX_PLUGIN_BYTES as u64 + 1;
+        File::create(&path).expect("made").set_len(size).expect("sparse");
+        let said = format!("it has {size} bytes; a plugin has at most {MAX_PLUGIN_BYTES}");
+        assert_eq!(read().expect_err("too large"), said);
+    }
+}
