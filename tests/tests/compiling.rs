@@ -11,6 +11,7 @@ use hark_tests::guests::fixture;
 use hark_tests::hark::{Hark, Setup};
 use hark_tests::prometheus::Scrape;
 use hark_tests::{eventually, http, large};
+use rustix::process::{Pid, WaitOptions, waitpid};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -65,12 +66,30 @@ fn lives(process: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
+/// The signal that ended an orphan, once it has ended.
+async fn ending(hark: &Hark, process: u32) -> Option<i32> {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let ask = async || waitpid(process, WaitOptions::NOHANG).ok().flatten();
+    let (_, status) = eventually("the end of an orphan", || hark.state(), ask).await;
+    status.terminating_signal()
+}
+
 async fn ends(hark: &Hark, process: u32) {
     eventually("the end of the process", || hark.state(), async || (!lives(process)).then_some(())).await;
 }
 
-fn kill(process: u32) -> Result<()> {
-    ensure!(Command::new("kill").args(["-KILL", &process.to_string()]).status()?.success(), "kill failed");
+/// What a process may claim: its niceness, how readily it is killed when memory runs out, and its process group.
+fn standing(process: u32) -> Result<[String; 3]> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let (_, stat) = stat.rsplit_once(") ").context("a name in parentheses")?;
+    let field = |number: usize| stat.split(' ').nth(number - 3).map(str::to_owned).context("a field");
+    let readiness = fs::read_to_string(format!("/proc/{process}/oom_score_adj"))?.trim().to_owned();
+    Ok([field(19)?, readiness, field(5)?])
+}
+
+fn signal(process: u32, name: &str) -> Result<()> {
+    let sent = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status()?;
+    ensure!(sent.success(), "kill -{name} failed");
     Ok(())
 }
 
@@ -148,10 +167,7 @@ async fn a_large_plugin_that_is_being_compiled_holds_nobody_up() -> Result<()> {
         told(&hark, "counter", &format!("default/{name}")).await;
         assert_eq!(http::get(hark.admin().await, "/livez").await?.status, 200);
     }
-    let niceness = fs::read_to_string(format!("/proc/{compiler}/stat"))?;
-    let niceness =
-        niceness.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(16)).context("a field")?;
-    assert_eq!(niceness, "10");
+    assert_eq!(standing(compiler)?, ["10", "1000", &compiler.to_string()]);
     assert!(
         lives(compiler) && running(&hark, "large", "compiled").await?.is_null(),
         "all that was meanwhile"
@@ -191,7 +207,7 @@ async fn a_compiler_that_is_killed_is_the_trouble_of_its_file_alone() -> Result<
     let hark = with_cache(&folder)?.plugin("counter", &fixture("counter-v1"))?.run(cluster.kubeconfig())?;
     hark.says(&["counter started: "]).await;
     hark.save("counter", &large(folder.path(), LARGE / 3)?)?;
-    kill(compiler(&hark).await)?;
+    signal(compiler(&hark).await, "KILL")?;
     hark.says(&[
         "counter.wasm is refused: the process that compiled it broke: it was killed (signal 9)",
         "goes on",
@@ -222,8 +238,10 @@ async fn a_compiler_ends_with_its_file_and_with_its_host() -> Result<()> {
     assert!(!hark.stderr().contains("refused"), "{}", hark.stderr());
     hark.save("counter", &file)?;
     let second = compiler(&hark).await;
-    kill(hark.pid())?;
-    ends(&hark, second).await;
+    // Whoever has lost its parent becomes a child of this process, which then learns how it ended.
+    rustix::process::set_child_subreaper(Pid::from_raw(1))?;
+    signal(hark.pid(), "KILL")?;
+    assert_eq!(ending(&hark, second).await, Some(9), "it was killed, rather than done");
     Ok(())
 }
 
