@@ -326,7 +326,7 @@ typedef struct {
 
 // Imported Functions from `hark:plugin/log@0.1.0`
 // Writes one line to the host's log, with the plugin's name and the event being handled beside it.
-// Cut to 8 KiB, stripped of terminal control, newlines shown as `\n`. At most 1,000 lines a second
+// Cut to `limits.log_line`, without terminal control, newlines as `\n`. At most `limits.log_lines` a second
 // for each plugin: what is above is dropped, and one line says how many were.
 // 
 // What a guest writes to standard output and standard error becomes log lines too (`info`, `warn`).
@@ -352,7 +352,7 @@ extern uint64_t hark_plugin_delivery_arrived_ms(void);
 // One object, as JSON text, or none. `namespace` is empty for a cluster-scoped kind.
 extern bool hark_plugin_cache_get(uint32_t subscription, plugin_string_t *namespace_, plugin_string_t *name, plugin_list_string_t *fields, plugin_option_string_t *ret, hark_plugin_cache_problem_t *err);
 // Objects of one namespace, or of all if `namespace` is empty. At most `limit` of them, at most 10,000, and
-// at most 4 MiB of text (but always one object, if there is one), from one consistent state of the cache; a
+// at most `limits.page` of text (but one object, if there is one), from one consistent state of the cache; a
 // later page is read from the state of its own moment. `after` is empty for the first page, then `page.next`.
 extern bool hark_plugin_cache_list_objects(uint32_t subscription, plugin_string_t *namespace_, plugin_list_string_t *fields, plugin_string_t *after, uint32_t limit, hark_plugin_cache_page_t *ret, hark_plugin_cache_problem_t *err);
 // Objects that an index of the subscription files under `value`; otherwise as `list-objects`.

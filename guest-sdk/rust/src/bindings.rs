@@ -54,7 +54,7 @@ pub mod hark {
             }
             #[allow(unused_unsafe, clippy::all)]
             /// Writes one line to the host's log, with the plugin's name and the event being handled beside it.
-            /// Cut to 8 KiB, stripped of terminal control, newlines shown as `\n`. At most 1,000 lines a second
+            /// Cut to `limits.log_line`, without terminal control, newlines as `\n`. At most `limits.log_lines` a second
             /// for each plugin: what is above is dropped, and one line says how many were.
             ///
             /// What a guest writes to standard output and standard error becomes log lines too (`info`, `warn`).
@@ -514,7 +514,7 @@ pub mod hark {
             }
             #[allow(unused_unsafe, clippy::all)]
             /// Objects of one namespace, or of all if `namespace` is empty. At most `limit` of them, at most 10,000, and
-            /// at most 4 MiB of text (but always one object, if there is one), from one consistent state of the cache; a
+            /// at most `limits.page` of text (but one object, if there is one), from one consistent state of the cache; a
             /// later page is read from the state of its own moment. `after` is empty for the first page, then `page.next`.
             #[allow(async_fn_in_trait)]
             pub fn list_objects(
