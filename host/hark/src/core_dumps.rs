@@ -50,7 +50,7 @@ pub(crate) enum CoreDumpError {
 #[derive(Debug)]
 pub(crate) struct DumpWriter {
     jobs: mpsc::Sender<Job>,
-    path: PathBuf,
+    folder: Arc<Folder>,
     /// When each plugin's last dump was taken.
     last: Mutex<HashMap<String, Instant>>,
 }
@@ -80,15 +80,17 @@ impl DumpWriter {
     /// # Errors
     /// [`CoreDumpError`].
     pub(crate) fn open(path: &Path) -> Result<Arc<Self>, CoreDumpError> {
-        let folder =
-            Folder::open(path).map_err(|source| CoreDumpError::Folder { path: path.to_owned(), source })?;
+        let folder = Folder::open(path)
+            .map(Arc::new)
+            .map_err(|source| CoreDumpError::Folder { path: path.to_owned(), source })?;
         let (jobs, inbox) = mpsc::channel(WAITING);
-        let work = move || serve(&folder, inbox);
+        let writes = Arc::clone(&folder);
+        let work = move || serve(&writes, inbox);
         std::thread::Builder::new()
             .name("core-dumps".to_owned())
             .spawn(work)
             .map_err(CoreDumpError::Thread)?;
-        Ok(Arc::new(Self { jobs, path: path.to_owned(), last: Mutex::default() }))
+        Ok(Arc::new(Self { jobs, folder, last: Mutex::default() }))
     }
 
     /// Where the dumps of one version of a plugin go.
@@ -121,7 +123,7 @@ impl DumpWriter {
 }
 
 impl CoreDumps for VersionDumps {
-    fn take(&self, dump: CoreDump) -> Result<PathBuf, String> {
+    fn take(&self, dump: CoreDump) -> Result<Option<PathBuf>, String> {
         if dump.memory() > LARGEST {
             return Err(format!("its memory has more than {} MiB", LARGEST >> 20));
         }
@@ -130,11 +132,12 @@ impl CoreDumps for VersionDumps {
             return Err("others are being written".to_owned());
         };
         if !self.writer.is_due(&self.plugin, Instant::now()) {
-            return Err(format!("its last one is less than {} s old", QUIET.as_secs()));
+            return Ok(None);
         }
-        let path = self.writer.path.join(folder::name(&self.plugin, &self.hash, jiff::Timestamp::now()));
+        let name = folder::name(&self.plugin, &self.hash, jiff::Timestamp::now());
+        let path = self.writer.folder.path_of(&name);
         place.send(Job::Write { path: path.clone(), program: self.plugin.clone(), dump: Box::new(dump) });
-        Ok(path)
+        Ok(Some(path))
     }
 }
 

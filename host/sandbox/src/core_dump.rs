@@ -19,11 +19,12 @@ pub struct CoreDump {
 
 /// Receives the core dumps of one version of a plugin.
 pub trait CoreDumps: Send + Sync {
-    /// Takes a dump, to write it somewhere else and later. Called on the plugin's thread: must not wait.
+    /// Takes a dump, to write it somewhere else and later, and says where; none if it is not this plugin's turn, as it
+    /// had one just now. Called on the plugin's thread: must not wait.
     ///
     /// # Errors
     /// Why it is not kept, for people.
-    fn take(&self, dump: CoreDump) -> Result<PathBuf, String>;
+    fn take(&self, dump: CoreDump) -> Result<Option<PathBuf>, String>;
 }
 
 impl CoreDump {

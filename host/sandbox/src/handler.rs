@@ -133,7 +133,8 @@ impl Setup {
         let Some(core_dumps) = &self.context.core_dumps else { return fault };
         let Some(dump) = broken.into_core_dump() else { return fault };
         match core_dumps.take(dump) {
-            Ok(path) => fault.with(&format!(" (core dump: {})", path.display())),
+            Ok(Some(path)) => fault.with(&format!(" (core dump: {})", path.display())),
+            Ok(None) => fault,
             Err(why) => fault.with(&format!(" (no core dump: {why})")),
         }
     }

@@ -32,13 +32,18 @@ pub(super) fn name(plugin: &str, hash: &ContentHash, time: jiff::Timestamp) -> S
 }
 
 impl Folder {
-    /// The folder, made if need be.
+    /// The folder, made if need be, by its absolute path, so that whoever reads of a file finds it.
     ///
     /// # Errors
     /// If it cannot be made, or is something else.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        Ok(Self(path.to_owned()))
+        std::fs::canonicalize(path).map(Self)
+    }
+
+    /// Where a dump with this name is, or will be.
+    pub(super) fn path_of(&self, name: &str) -> PathBuf {
+        self.0.join(name)
     }
 
     /// Writes a dump, and drops the oldest ones where there are too many. One that is not whole is not left behind.
@@ -125,6 +130,10 @@ mod tests {
         let path = temporary.path().join("a/dumps");
         let folder = Folder::open(&path).expect("made");
         let file = path.join("p.coredump");
+        assert_eq!(
+            folder.path_of("p.coredump"),
+            std::fs::canonicalize(&path).expect("there").join("p.coredump")
+        );
         folder.keep(&file, b"content").expect("written");
         let mode = |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(&file)), (0o700, 0o600));

@@ -104,12 +104,12 @@ struct Kept {
 }
 
 impl CoreDumps for Kept {
-    fn take(&self, dump: CoreDump) -> Result<PathBuf, String> {
+    fn take(&self, dump: CoreDump) -> Result<Option<PathBuf>, String> {
         if self.refuses {
             return Err("the disk is full".into());
         }
         self.dumps.lock().unwrap_or_else(PoisonError::into_inner).push(dump);
-        Ok("/dumps/p.coredump".into())
+        Ok(Some("/dumps/p.coredump".into()))
     }
 }
 
