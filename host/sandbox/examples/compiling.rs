@@ -1,6 +1,6 @@
 //! What it costs to load a plugin: compiled in each way, in this process and in one of its own, and found again.
 //!
-//! `cargo run --release --workspace --example compiling -- target/guests/counter-v1.wasm`
+//! `cargo run --release -p hark-sandbox --example compiling -- target/guests/counter-v1.wasm`
 //!
 //! Each figure is from a fresh process, the least of the rounds (one, if loading takes more than a second): the time on the
 //! clock from the file's bytes to a plugin, and the memory of its own (RssAnon) that the process has more afterwards,

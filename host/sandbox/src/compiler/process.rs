@@ -34,8 +34,8 @@ const MESSAGES_MAX: u64 = 64 << 10;
 /// Bytes of it that are logged.
 const LOGGED_MAX: usize = 4 << 10;
 
-/// Bytes of the smallest file for which a process of its own is worth its while. It costs 3 to 15 ms more; a file of this size
-/// takes 80 ms with Winch and 350 ms with Cranelift, and leaves 5 to 8 MB behind in a process that compiles it itself
+/// Bytes of the smallest file for which a process of its own is worth its while. It costs 5 to 50 ms more; a file of this size
+/// takes 80 ms with Winch and 360 ms with Cranelift, and leaves 5 to 8 MB behind in a process that compiles it itself
 /// (`examples/compiling.rs`, on two busy cores).
 pub const LARGE_PLUGIN_BYTES: usize = 128 << 10;
 
