@@ -210,10 +210,12 @@ impl Compiler {
             }
         }
         let component = self.pool.compile(&self.backends, backend, task.content.bytes())?;
-        if let Some(cache) = &self.cache {
+        let kept = self.cache.as_ref().and_then(|cache| {
             in_place::keep(cache, key, &component);
-        }
-        Ok(component)
+            mapped(cache, backend, key)
+        });
+        // The file's pages need no memory of their own.
+        Ok(kept.unwrap_or(component))
     }
 
     /// What a child has made goes into the cache, and is mapped from there; without one it stays in memory.
@@ -225,12 +227,17 @@ impl Compiler {
     ) -> Result<Component, LoadError> {
         let mapped = self.cache.as_ref().and_then(|cache| {
             cache.keep(key, &mut artefact.reader().ok()?);
-            match cache.find(key)? {
-                Content::Artefact(kept) => artefacts::component(&backend.engine, &kept).ok(),
-                Content::Refusal(_) => None,
-            }
+            mapped(cache, backend, key)
         });
         mapped.map_or_else(|| artefact.component(backend), Ok)
+    }
+}
+
+/// What was just kept in the cache, mapped from there; none if it is not to be had.
+fn mapped(cache: &ArtefactCache, backend: &Backend, key: &Key) -> Option<Component> {
+    match cache.find(key)? {
+        Content::Artefact(kept) => artefacts::component(&backend.engine, &kept).ok(),
+        Content::Refusal(_) => None,
     }
 }
 
