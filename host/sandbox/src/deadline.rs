@@ -2,7 +2,8 @@
 //! against its own limit.
 //!
 //! One [`Deadline`] belongs to one store. `instance` starts it before a call and polls the call through
-//! [`Deadline::watch`]; the store's epoch callback asks [`Deadline::tick`] every 10 ms while the guest runs.
+//! [`Deadline::watch`], which keeps the ticker awake; so the store's epoch callback asks [`Deadline::tick`] every 10 ms
+//! while the guest runs.
 //! Invariants: CPU time is compared only between two readings within one poll, that is, on one thread; every call,
 //! whatever its entry, goes through [`Deadline::watch`].
 
@@ -17,6 +18,7 @@ use tokio::time::{Sleep, sleep};
 use crate::host_calls::HostCalls;
 use crate::limits::Limits;
 use crate::thread_clock::cpu_time;
+use crate::ticker::Ticker;
 use crate::usage::Usage;
 
 /// Which limit a call overran.
@@ -41,6 +43,7 @@ pub(crate) struct Deadline {
     /// How long one host call may wait.
     host_call: Duration,
     usage: Arc<Usage>,
+    ticker: Arc<Ticker>,
 }
 
 #[derive(Debug)]
@@ -60,7 +63,7 @@ struct Clocks {
 type Wait = Option<(u64, Pin<Box<Sleep>>)>;
 
 impl Deadline {
-    pub(crate) fn new(limits: &Limits, usage: &Arc<Usage>) -> Self {
+    pub(crate) fn new(limits: &Limits, usage: &Arc<Usage>, ticker: &Arc<Ticker>) -> Self {
         let clocks =
             Clocks { limit: limits.deadline, ends: limits.ends(), used: Duration::ZERO, since: None };
         Self {
@@ -68,6 +71,7 @@ impl Deadline {
             calls: HostCalls::default(),
             host_call: limits.host_call,
             usage: Arc::clone(usage),
+            ticker: Arc::clone(ticker),
         }
     }
 
@@ -110,6 +114,7 @@ impl Deadline {
         &self,
         call: impl Future<Output = wasmtime::Result<T>>,
     ) -> wasmtime::Result<T> {
+        let _ticks = self.ticker.call();
         let _count = Count { deadline: self, before: self.calls.begun() };
         let mut call = pin!(call);
         let mut wait: Wait = None;
@@ -187,7 +192,8 @@ mod tests {
 
     fn deadline(limit: Option<Duration>, budget: Duration) -> Deadline {
         let limits = Limits { deadline: limit, budget, ..Limits::default() };
-        Deadline::new(&limits, &Arc::default())
+        let ticker = Ticker::start(Vec::new()).expect("a thread");
+        Deadline::new(&limits, &Arc::default(), &ticker)
     }
 
     fn spin_until(mut done: impl FnMut() -> bool) {

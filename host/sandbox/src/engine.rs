@@ -12,11 +12,14 @@ use crate::compiler::{Backends, CompileStats, Compiler, CompilerProcess, Task};
 use crate::hash::HashedBytes;
 use crate::load::{self, LoadError, LoadOptions};
 use crate::plugin::Plugin;
-use crate::ticker;
+use crate::ticker::Ticker;
 
 /// Compiles and links plugins. Cheap to clone; clones are the same engine.
 #[derive(Clone)]
-pub struct Engine(Arc<Compiler>);
+pub struct Engine {
+    compiler: Arc<Compiler>,
+    ticker: Arc<Ticker>,
+}
 
 /// What an engine may use to compile, and how what it compiled runs.
 #[derive(Debug, Clone, Default)]
@@ -76,8 +79,9 @@ impl Engine {
     /// [`EngineError`] if the machine does not allow it.
     pub fn with(options: EngineOptions) -> Result<Self, EngineError> {
         let backends = Backends::new(options.run)?;
-        ticker::start(backends.all().map(|backend| backend.engine.weak()).collect())?;
-        Ok(Self(Arc::new(Compiler::new(backends, options.cache, options.process))))
+        let ticker = Ticker::start(backends.all().map(|backend| backend.engine.clone()).collect())?;
+        let compiler = Arc::new(Compiler::new(backends, options.cache, options.process));
+        Ok(Self { compiler, ticker })
     }
 
     /// Makes a plugin of a file's bytes: a component or a core module (or their text form, if allowed).
@@ -100,12 +104,12 @@ impl Engine {
         options: LoadOptions,
         wanted: &dyn Fn() -> bool,
     ) -> Result<Plugin, LoadError> {
-        load::load(&self.0, Task { content, wanted }, options)
+        load::load(&self.compiler, &self.ticker, Task { content, wanted }, options)
     }
 
     /// What was compiled and kept so far.
     pub fn stats(&self) -> CompileStats {
-        self.0.counters.read(self.0.cache.as_ref().map(ArtefactCache::stats))
+        self.compiler.counters.read(self.compiler.cache.as_ref().map(ArtefactCache::stats))
     }
 }
 

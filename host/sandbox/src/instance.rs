@@ -57,7 +57,7 @@ impl Instance {
         purpose: Purpose,
         ends: Instant,
     ) -> Result<Self, Broken> {
-        let deadline = Arc::new(Deadline::new(&context.limits, &context.usage));
+        let deadline = Arc::new(Deadline::new(&context.limits, &context.usage, plugin.ticker()));
         let mut store = store(plugin, context, output, purpose, &deadline);
         deadline.start(ends);
         match deadline.watch(plugin.pre().instantiate_async(&mut store)).await {

@@ -13,22 +13,28 @@ use crate::bindings::hark::plugin::plugin_types as wit;
 use crate::compiler::How;
 use crate::context::Context;
 use crate::description::{self, Description};
-use crate::hash::ContentHash;
+use crate::hash::{ContentHash, HashedBytes};
 use crate::instance::{Broken, Instance, Purpose};
 use crate::outcome::{self, Fault, FaultKind};
 use crate::output::Output;
 use crate::state::GuestState;
 use crate::thread_clock::ThreadClock;
+use crate::ticker::Ticker;
 
 /// A plugin that can be run. Cheap to clone; clones share the compiled code.
 #[derive(Clone)]
-pub struct Plugin(Arc<Inner>);
+pub struct Plugin {
+    code: Arc<Code>,
+    how: How,
+}
 
-struct Inner {
+/// What plugins with the same content share.
+pub(crate) struct Code {
     pre: PluginPre<GuestState>,
     hash: ContentHash,
     size: usize,
-    how: How,
+    /// Ticks while one of their calls is under way.
+    ticker: Arc<Ticker>,
 }
 
 /// Why a plugin has no description: this version cannot run.
@@ -51,27 +57,37 @@ pub enum DescribeError {
 // === impl Plugin ===
 
 impl Plugin {
-    pub(crate) fn new(pre: PluginPre<GuestState>, hash: ContentHash, size: usize, how: How) -> Self {
-        Self(Arc::new(Inner { pre, hash, size, how }))
+    pub(crate) fn new(
+        pre: PluginPre<GuestState>,
+        content: &HashedBytes<'_>,
+        how: How,
+        ticker: Arc<Ticker>,
+    ) -> Self {
+        let (hash, size) = (*content.hash(), content.bytes().len());
+        Self { code: Arc::new(Code { pre, hash, size, ticker }), how }
     }
 
     /// The hash of the file's bytes.
     pub fn hash(&self) -> &ContentHash {
-        &self.0.hash
+        &self.code.hash
     }
 
     /// The number of the file's bytes.
     pub fn size(&self) -> usize {
-        self.0.size
+        self.code.size
     }
 
     /// How its code came about.
     pub fn how(&self) -> &How {
-        &self.0.how
+        &self.how
     }
 
     pub(crate) fn pre(&self) -> &PluginPre<GuestState> {
-        &self.0.pre
+        &self.code.pre
+    }
+
+    pub(crate) fn ticker(&self) -> &Arc<Ticker> {
+        &self.code.ticker
     }
 
     /// Asks the plugin what it is and wants, in an instance of its own that is dropped afterwards. It may use
@@ -114,6 +130,6 @@ impl Plugin {
 
 impl fmt::Debug for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Plugin({}, {} bytes)", self.0.hash.short(), self.0.size)
+        write!(f, "Plugin({}, {} bytes)", self.hash().short(), self.size())
     }
 }

@@ -14,6 +14,7 @@ mod kind;
 mod worlds;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use wasmtime::Engine;
 
@@ -25,6 +26,7 @@ use crate::bindings::PluginPre;
 use crate::compiler::{Backend, Compile, Compiled, Compiler, Task, guarded};
 use crate::hash::HashedBytes;
 use crate::plugin::Plugin;
+use crate::ticker::Ticker;
 
 /// Bytes of the largest file taken: several times a plugin with a whole Python in it.
 pub const MAX_PLUGIN_BYTES: usize = 128 << 20;
@@ -39,24 +41,33 @@ pub struct LoadOptions {
 }
 
 /// Makes a plugin of a file's bytes.
-pub(crate) fn load(compiler: &Compiler, task: Task<'_>, options: LoadOptions) -> Result<Plugin, LoadError> {
+pub(crate) fn load(
+    compiler: &Compiler,
+    ticker: &Arc<Ticker>,
+    task: Task<'_>,
+    options: LoadOptions,
+) -> Result<Plugin, LoadError> {
     // Also what follows compiling sees what somebody saved into the folder.
     guarded(|| {
         // Before the cache is asked, since text that was compiled once is still not taken by `hark run`.
         if kind::sniff(task.content.bytes())? == Kind::Text && !options.allow_wat {
             return Err(LoadError::TextNotAllowed);
         }
-        link(compiler.component(task, options.compile)?, task.content)
+        link(compiler.component(task, options.compile)?, task.content, ticker)
     })
 }
 
-fn link(compiled: Compiled<'_>, content: &HashedBytes<'_>) -> Result<Plugin, LoadError> {
+fn link(
+    compiled: Compiled<'_>,
+    content: &HashedBytes<'_>,
+    ticker: &Arc<Ticker>,
+) -> Result<Plugin, LoadError> {
     let Compiled { component, backend: Backend { engine, linker, .. }, how } = compiled;
     exports::check(engine, &component)?;
     imports::check(engine, linker, &component)?;
     let pre = linker.instantiate_pre(&component).map_err(|error| LoadError::ImportType(chain(&error)))?;
     let pre = PluginPre::new(pre).map_err(|error| LoadError::ExportType(vec![chain(&error)]))?;
-    Ok(Plugin::new(pre, *content.hash(), content.bytes().len(), how))
+    Ok(Plugin::new(pre, content, how, Arc::clone(ticker)))
 }
 
 /// The component that the file is, or is turned into. (Where text is not allowed, that was found out before.)
