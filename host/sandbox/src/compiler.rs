@@ -40,6 +40,8 @@ use self::turns::Turns;
 use crate::artefacts::{self, ArtefactCache, Content, Held, Key};
 use crate::hash::HashedBytes;
 use crate::load::LoadError;
+use crate::loaded::Loaded;
+use crate::plugin::Plugin;
 
 /// See the file's head.
 pub(crate) struct Compiler {
@@ -49,6 +51,7 @@ pub(crate) struct Compiler {
     turns: Turns,
     pool: Pool,
     refusals: Refusals,
+    pub(crate) loaded: Loaded,
     pub(crate) counters: Counters,
 }
 
@@ -72,7 +75,7 @@ pub(crate) struct Compiled<'a> {
 pub struct How {
     /// Which compiler made it, which is another one than was asked for if Winch does not take the content.
     pub mode: Compile,
-    /// It was in the artefact cache.
+    /// Nothing had to be compiled: it was in the artefact cache, or loaded already under another name.
     pub cached: bool,
     /// Why Winch does not take the content, if that has just been found out.
     pub refusal: Option<String>,
@@ -99,8 +102,16 @@ impl Compiler {
             turns: Turns::default(),
             pool: Pool::default(),
             refusals: Refusals::default(),
+            loaded: Loaded::default(),
             counters: Counters::default(),
         }
+    }
+
+    /// The plugin that a file is, if its content is loaded at the moment.
+    pub(crate) fn loaded(&self, task: Task<'_>, asked: Compile) -> Option<Plugin> {
+        let plugin = self.loaded.find(task.content.hash(), asked)?;
+        self.counters.cached(plugin.how().mode);
+        Some(plugin)
     }
 
     /// The component that a file is, or is turned into.

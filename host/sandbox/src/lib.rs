@@ -37,6 +37,7 @@ mod limiter;
 mod limits;
 mod line_buffer;
 mod load;
+mod loaded;
 mod outcome;
 mod output;
 mod plugin;

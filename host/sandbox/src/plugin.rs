@@ -3,14 +3,14 @@
 //! Made by `Engine::load`, shared by whoever runs it. Invariant: immutable; holds no guest state.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use tokio::time::timeout;
 
 use crate::bindings::PluginPre;
 use crate::bindings::hark::plugin::plugin_types as wit;
-use crate::compiler::How;
+use crate::compiler::{Compile, How};
 use crate::context::Context;
 use crate::description::{self, Description};
 use crate::hash::{ContentHash, HashedBytes};
@@ -33,6 +33,7 @@ pub(crate) struct Code {
     pre: PluginPre<GuestState>,
     hash: ContentHash,
     size: usize,
+    mode: Compile,
     /// Ticks while one of their calls is under way.
     ticker: Arc<Ticker>,
 }
@@ -63,8 +64,14 @@ impl Plugin {
         how: How,
         ticker: Arc<Ticker>,
     ) -> Self {
-        let (hash, size) = (*content.hash(), content.bytes().len());
-        Self { code: Arc::new(Code { pre, hash, size, ticker }), how }
+        let (hash, size, mode) = (*content.hash(), content.bytes().len(), how.mode);
+        Self { code: Arc::new(Code { pre, hash, size, mode, ticker }), how }
+    }
+
+    /// A plugin of code that is loaded already.
+    pub(crate) fn again(code: Arc<Code>) -> Self {
+        let how = How { mode: code.mode, cached: true, refusal: None };
+        Self { code, how }
     }
 
     /// The hash of the file's bytes.
@@ -80,6 +87,11 @@ impl Plugin {
     /// How its code came about.
     pub fn how(&self) -> &How {
         &self.how
+    }
+
+    /// What it shares with others, without keeping it alive.
+    pub(crate) fn code(&self) -> Weak<Code> {
+        Arc::downgrade(&self.code)
     }
 
     pub(crate) fn pre(&self) -> &PluginPre<GuestState> {

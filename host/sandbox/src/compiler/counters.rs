@@ -30,7 +30,7 @@ pub(crate) struct Counters {
 pub struct ModeStats {
     /// Contents compiled.
     pub compiled: u64,
-    /// Contents found in the artefact cache instead.
+    /// Contents that were there already: in the artefact cache, or loaded under another name.
     pub cached: u64,
     /// Contents that Winch does not take and Cranelift does.
     pub refused: u64,

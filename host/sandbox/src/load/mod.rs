@@ -53,7 +53,12 @@ pub(crate) fn load(
         if kind::sniff(task.content.bytes())? == Kind::Text && !options.allow_wat {
             return Err(LoadError::TextNotAllowed);
         }
-        link(compiler.component(task, options.compile)?, task.content, ticker)
+        if let Some(loaded) = compiler.loaded(task, options.compile) {
+            return Ok(loaded);
+        }
+        let plugin = link(compiler.component(task, options.compile)?, task.content, ticker)?;
+        compiler.loaded.remember(options.compile, &plugin);
+        Ok(plugin)
     })
 }
 

@@ -67,6 +67,25 @@ async fn content_that_was_compiled_before_is_not_compiled_again() {
     assert_eq!(engine.stats().cache.expect("a cache").entries, 3);
 }
 
+#[tokio::test]
+async fn content_under_several_names_is_loaded_once_and_goes_with_the_last_of_them() {
+    let text = Guest::default().text();
+    let engine = Engine::new().expect("an engine");
+    let [first, second] = [(); 2].map(|()| engine.load(text.as_bytes(), WAT).expect("a plugin"));
+    assert_eq!((first.how().cached, second.how().cached), (false, true));
+    assert_eq!(counts(&engine, Compile::Optimized), [1, 1, 0, 0]);
+    drop(first);
+    works(&second).await;
+    let fast = engine.load(text.as_bytes(), FAST).expect("a plugin");
+    assert_eq!((fast.how().mode, fast.how().cached), (Compile::Fast, false), "it is other code");
+    drop(second);
+    assert!(
+        !engine.load(text.as_bytes(), WAT).expect("a plugin").how().cached,
+        "there is no cache to keep it"
+    );
+    assert_eq!(counts(&engine, Compile::Optimized), [2, 1, 0, 0]);
+}
+
 #[test]
 fn text_that_was_compiled_once_is_still_not_taken_where_text_is_not() {
     let folder = tempfile::tempdir().expect("a folder");
