@@ -1428,7 +1428,7 @@ pub mod exports {
             ///
             /// Objects are JSON text: the API server's own bytes (without `metadata.managedFields`) or, where the
             /// subscription names `fields`, what those leave of them. A text is at most `limits.object` bytes (4 MiB by
-            /// default) as it is handed over. The target names the object whatever `fields` leave.
+            /// default) as it is handed over: a larger state is left out, as if the object had never had it. The target names the object whatever `fields` leave.
             ///
             /// Each call may use its deadline (`limits.deadline`, 1 s of the guest's own running time by default). A call
             /// that traps or overruns it counts as `retry`: the instance is thrown away, with everything it held in memory,

@@ -1,5 +1,5 @@
-//! Dead letters: events that were given up after too many traps or time-outs (delivery contract 9), kept for
-//! whoever wants to look at them, and replayed when they ask.
+//! Dead letters: events that were given up after too many traps or time-outs (delivery contract 9), or whose objects
+//! are too large to be handed over, kept for whoever wants to look at them, and replayed when they ask.
 //!
 //! The host's side is [`DeadLetters`]; `hark dead-letters` is [`command`], which reads the same files. Invariants: a
 //! letter that is kept is on the disk before the host says so; a letter leaves only when its event was handled, when
@@ -137,6 +137,9 @@ impl DeadLetters {
             )),
             Redelivered::NotSynced => {
                 Replayed::Refused("the first list of its kind is not there yet".to_owned())
+            }
+            Redelivered::Oversized => {
+                Replayed::Refused("the object is too large to be handed over (limits.object)".to_owned())
             }
             Redelivered::Busy => {
                 Replayed::Refused("later events of the object wait to be handled first".to_owned())

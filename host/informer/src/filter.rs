@@ -180,6 +180,11 @@ impl Filter {
         self.judged(projected, object.clone())
     }
 
+    /// Bytes of the text of [`Filter::project`]. Does not count as a failure where that would.
+    pub(crate) fn projected_bytes(&self, object: &Arc<Object>) -> usize {
+        self.projected(object).map_or(object.json().len(), |projected| projected.json().len())
+    }
+
     /// How often an object was delivered because it could not be judged.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)

@@ -22,6 +22,8 @@
 //! | `cursor` | initial adds from the cache |
 //! | `outcome` | what becomes of an attempt |
 //! | `breaker` | when nothing is handed over for a while, because too much breaks |
+//! | `admission` | what the queue takes in |
+//! | `oversized` | objects that are too large to be handed over |
 //! | `observer` | what whoever runs it is told |
 //! | `redeliver` | telling again what was given up |
 //! | `sync` | when all initial adds have been handled |
@@ -29,6 +31,7 @@
 //! | `joined` | which informers serve it |
 //! | `reader` | the cache as handlers see it |
 
+mod admission;
 mod breaker;
 mod config;
 mod cursor;
@@ -37,6 +40,7 @@ mod lanes;
 mod metrics;
 mod observer;
 mod outcome;
+mod oversized;
 mod reader;
 mod redeliver;
 mod registrations;
@@ -54,7 +58,7 @@ pub use self::config::{Ended, ListenerConfig, OnRestart, OnSwap, Removed, Subscr
 pub use self::joined::Joined;
 use self::lanes::Lanes;
 pub use self::metrics::{Histogram, ListenerStats, Outcomes};
-pub use self::observer::{Observer, on_given_up};
+pub use self::observer::{Observer, Oversized, on_given_up};
 pub use self::redeliver::{Lost, LostEvent, Obsolete, Redelivered};
 use self::state::{Life, Shared, Step, Swap};
 use crate::cache::CacheReader;

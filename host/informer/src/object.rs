@@ -174,6 +174,29 @@ impl Object {
         }))
     }
 
+    /// What names the state and nothing else: apiVersion, kind, name, namespace, uid and resourceVersion.
+    pub(crate) fn name_only(&self) -> Self {
+        let mut metadata = serde_json::json!({
+            "name": self.key.name(), "uid": &*self.uid, "resourceVersion": &*self.resource_version,
+        });
+        if !self.key.namespace().is_empty() {
+            metadata["namespace"] = self.key.namespace().into();
+        }
+        let mut name = serde_json::json!({"metadata": metadata});
+        // A projection may have left them out.
+        let head = serde_json::from_str::<Head<'_>>(&self.json).ok();
+        let head = head.as_ref();
+        for (field, value) in [
+            ("apiVersion", head.and_then(|head| head.api_version.as_deref())),
+            ("kind", head.and_then(|head| head.kind.as_deref())),
+        ] {
+            if let Some(value) = value {
+                name[field] = value.into();
+            }
+        }
+        self.with_json(name.to_string())
+    }
+
     /// The same state with another text, as a projection of it is: key, uid and resourceVersion stay, whether
     /// or not `json` names them.
     pub(crate) fn with_json(&self, json: impl Into<Box<str>>) -> Self {

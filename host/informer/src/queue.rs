@@ -31,6 +31,7 @@ mod clear;
 mod entry;
 mod lane;
 mod merge;
+mod refit;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

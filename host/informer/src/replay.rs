@@ -104,6 +104,11 @@ impl Replay {
         self.after = Some(key);
     }
 
+    /// Whether an earlier handler was told of `key`.
+    pub(crate) fn was_shown(&self, key: &ObjectKey) -> bool {
+        self.known.has(key)
+    }
+
     /// Whether the cursor is yet to come by `key`.
     pub(crate) fn will_read(&self, key: &ObjectKey) -> bool {
         self.after.as_ref().is_none_or(|after| key > after) && !self.touched.contains(key)

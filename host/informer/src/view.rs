@@ -152,6 +152,17 @@ impl View {
         }
     }
 
+    /// Bytes of the object's text as a handler is shown it.
+    pub(crate) fn shown_bytes(&self, object: &Arc<Object>) -> usize {
+        self.filter.as_ref().map_or(object.json().len(), |filter| filter.projected_bytes(object))
+    }
+
+    /// Whether the object's text as a handler is shown it has so many bytes at most.
+    pub(crate) fn shows_at_most(&self, object: &Arc<Object>, max: usize) -> bool {
+        // What is left out of an array becomes `null`, so that a part may be longer than the whole, but not by so much.
+        object.json().len() <= max / 4 || self.shown_bytes(object) <= max
+    }
+
     /// Whether it follows namespaces by their labels.
     pub(crate) fn follows(&self) -> bool {
         !self.spec.namespace_selector.is_empty()

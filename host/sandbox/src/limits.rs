@@ -37,8 +37,8 @@ pub struct Limits {
     /// `budget`: time on the clock for one event, from starting an instance (if need be) to the answer,
     /// waits included. Default 30 s.
     pub budget: Duration,
-    /// `object`: bytes of one object's text handed over. Default 4 MiB (etcd's own limit is 1.5 MiB). An event
-    /// with a larger one is given up as permanent.
+    /// `object`: bytes of one object's text handed over. Default 4 MiB (etcd's own limit is 1.5 MiB). Whoever hands
+    /// events over leaves larger ones out; one that comes all the same is given up as permanent.
     pub object: usize,
     /// `log_lines`: lines a second, standard output and error included. Default 1,000. The rest is dropped and
     /// counted.

@@ -114,6 +114,9 @@ struct QueueDocument {
     retried: u64,
     dropped: u64,
     dead_letters: u64,
+    /// States left out because they were larger than `limits.object`, and objects whose present state is.
+    oversized: u64,
+    oversized_objects: usize,
 }
 
 /// The document of `/api/informers`.
@@ -197,6 +200,8 @@ fn queue(stats: &ListenerStats) -> QueueDocument {
         retried: stats.retried,
         dropped: stats.dropped,
         dead_letters: stats.dead,
+        oversized: stats.oversized,
+        oversized_objects: stats.withheld,
     }
 }
 

@@ -18,6 +18,9 @@ use serde_json::value::RawValue;
 /// Bytes of the largest object that is kept: what etcd holds at most, and some room. Of larger ones, the name is.
 const OBJECT_MAX: usize = 2 << 20;
 
+/// The outcome of what was never handed over.
+const OVERSIZED: &str = "oversized";
+
 /// Bytes of a message that are kept.
 const MESSAGE_MAX: usize = 4096;
 
@@ -54,7 +57,7 @@ pub(crate) struct Letter {
     pub(crate) reason: Option<Reason>,
     /// At the last state.
     pub(crate) attempts: u32,
-    /// Of the last attempt.
+    /// Of the last attempt; `oversized` if there was none, since the object was too large.
     pub(crate) outcome: String,
     /// Null for Secrets, which it might quote.
     pub(crate) message: Option<String>,
@@ -84,6 +87,15 @@ pub(crate) enum Reason {
 impl Letter {
     /// The letter of an event that was given up.
     pub(crate) fn new(worker: &Worker, delivery: &Delivery, outcome: &Outcome) -> Self {
+        Self::of(worker, delivery, outcome.as_str(), outcome.message())
+    }
+
+    /// The letter of an event that was not handed over, since its object was too large.
+    pub(crate) fn oversized(worker: &Worker, delivery: &Delivery, message: &str) -> Self {
+        Self::of(worker, delivery, OVERSIZED, Some(message))
+    }
+
+    fn of(worker: &Worker, delivery: &Delivery, outcome: &str, message: Option<&str>) -> Self {
         let object = delivery.event.object();
         let number = usize::try_from(delivery.subscription).unwrap_or(usize::MAX);
         let subscription = worker.description.subscriptions.get(number);
@@ -103,12 +115,12 @@ impl Letter {
             rv: object.resource_version().to_owned(),
             reason: None,
             attempts: delivery.attempt,
-            outcome: outcome.as_str().to_owned(),
+            outcome: outcome.to_owned(),
             message: None,
             object: None,
         };
         if !letter.is_secret() {
-            letter.message = outcome.message().map(|message| head(message, MESSAGE_MAX).to_owned());
+            letter.message = message.map(|message| head(message, MESSAGE_MAX).to_owned());
         }
         if let Event::Delete { object, reason } = &delivery.event {
             letter.reason = Some((*reason).into());
@@ -322,6 +334,17 @@ mod tests {
         let letter = letter("Pod", delete(&large), &"é".repeat(MESSAGE_MAX));
         assert!(letter.object.expect("its name").get().len() < 200);
         assert_eq!(letter.message.expect("its beginning"), "é".repeat(MESSAGE_MAX / 2));
+    }
+
+    #[test]
+    fn what_was_too_large_to_be_handed_over_has_its_word_and_no_attempt() {
+        let event = Event::Add { object: object("{}"), initial: true };
+        let delivery =
+            Delivery { subscription: 0, sequence: 1, attempt: 0, arrived: SystemTime::UNIX_EPOCH, event };
+        let letter = written(&Letter::oversized(&worker("Pod"), &delivery, "too large"));
+        assert_eq!((letter.outcome.as_str(), letter.attempts), ("oversized", 0));
+        assert_eq!(letter.message.as_deref(), Some("too large"));
+        assert!(matches!(letter.lost().expect("an event").event, LostEvent::Add));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hark_informer::handler::{Delivery, Outcome};
-use hark_informer::listener::{HealthChange, Observer};
+use hark_informer::listener::{HealthChange, Observer, Oversized};
 use hark_sandbox::LogLevel;
 
 use crate::dead_letters::{DeadLetters, Letter, Worker};
@@ -80,6 +80,15 @@ impl Observer for PluginObserver {
         }
     }
 
+    fn oversized(&self, oversized: &Oversized) {
+        let key = oversized.delivery.event.key();
+        let message = too_large(oversized);
+        let line = format!("{} {key} is not handed over: {message}", oversized.subscription);
+        self.output.news(&self.plugin, LogLevel::Warn, &line);
+        let letter = Letter::oversized(&self.at_work(), &oversized.delivery, &message);
+        self.kept.keep(letter, &oversized.delivery);
+    }
+
     fn swapped(&self) {
         let mut versions = self.versions();
         if let Some(next) = versions.next.take() {
@@ -117,6 +126,13 @@ fn described(change: &HealthChange) -> Option<(LogLevel, String)> {
         }
     };
     Some(change)
+}
+
+fn too_large(oversized: &Oversized) -> String {
+    let Oversized { bytes, limit, .. } = oversized;
+    format!(
+        "the object has {bytes} bytes, more than the {limit} that the plugin may be handed (limits.object)"
+    )
 }
 
 fn seconds(duration: Duration) -> String {

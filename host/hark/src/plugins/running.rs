@@ -83,6 +83,7 @@ impl Version {
             concurrency: operator.concurrency.or(plugin.concurrency).unwrap_or(1).max(1),
             listener: ListenerConfig {
                 bound: self.config.queue,
+                max_object: Some(self.config.limits.object),
                 max_attempts: self.config.max_attempts,
                 quarantine_after: self.config.quarantine_after,
                 merge: operator.delivery.or(plugin.delivery).unwrap_or_default(),

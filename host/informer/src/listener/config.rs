@@ -16,6 +16,9 @@ pub struct ListenerConfig {
     pub bound: usize,
     /// When waiting events of one object are merged.
     pub merge: Merge,
+    /// Bytes of an object's text, as it is shown, that handlers are handed at most; none: any number. Larger states
+    /// are left out, counted, and reported once an object.
+    pub max_object: Option<usize>,
     /// Traps and time-outs of the handler at an object's event before it is given up, counted since the object was
     /// last handled well: a state that is merged in has at least one attempt of its own, a delete all of them.
     pub max_attempts: u32,
@@ -39,6 +42,7 @@ impl Default for ListenerConfig {
         Self {
             bound: 10_000,
             merge: Merge::All,
+            max_object: None,
             max_attempts: 10,
             first_backoff: Duration::from_millis(500),
             max_backoff: Duration::from_secs(300),

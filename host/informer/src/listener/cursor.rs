@@ -4,7 +4,6 @@
 //! object is either read here or offered as an event.
 
 use super::state::{Shared, State};
-use crate::queue::{Arrival, EntryKey};
 use crate::replay::Phase;
 
 /// Objects that the cursor takes from the cache at a time.
@@ -21,22 +20,22 @@ impl Shared {
         };
         let synced = informer.core().with(|_, indexer| {
             let mut state = self.lock();
-            let State { queue, registrations, .. } = &mut *state;
-            let Some(registered) = registrations.get_mut(&id) else { return false };
+            let Some(registered) = state.registrations.get_mut(&id) else { return false };
             let Phase::Replaying(replay) = &mut registered.phase else { return false };
             let view = &registered.view;
             let ahead = if view.has_all() { CURSOR_BATCH } else { CURSOR_SCAN };
             let scan =
                 indexer.range_where("", replay.after(), CURSOR_BATCH, ahead, |object| view.has(object));
+            let mut read = Vec::new();
             for object in scan.objects {
-                if let Some(shown) = replay.pass(object.key()) {
-                    let entry = EntryKey { registration: id, object: object.key().clone() };
-                    queue.push_initial(entry, object, Arrival::now(), shown);
-                }
+                read.extend(replay.pass(object.key()).map(|shown| (object, shown)));
             }
             match scan.reached {
                 Some(key) => replay.reach(key),
                 None => registered.phase = Phase::Live,
+            }
+            for (object, shown) in read {
+                state.admit_initial(id, object, shown);
             }
             state.settle_sync(id)
         });

@@ -103,6 +103,10 @@ pub struct ListenerStats {
     pub dropped: u64,
     /// Replays so far because a handler broke ([`OnRestart::Replay`](super::OnRestart::Replay)).
     pub restarts: u64,
+    /// States left out so far because they were too large.
+    pub oversized: u64,
+    /// Objects whose present state is left out.
+    pub withheld: usize,
     /// How the handlers fare; [`Listener::health`](super::Listener::health) says more.
     pub health: HealthState,
     /// How often it went into quarantine.
@@ -125,6 +129,7 @@ pub(super) struct Metrics {
     pub(super) dead: u64,
     pub(super) dropped: u64,
     pub(super) restarts: u64,
+    pub(super) oversized: u64,
     retried: u64,
     outcomes: Outcomes,
     lag: Histogram,
@@ -152,7 +157,7 @@ impl Metrics {
 
 impl State {
     pub(super) fn stats(&self) -> ListenerStats {
-        let Metrics { dead, dropped, restarts, retried, outcomes, lag, handling } = self.metrics;
+        let Metrics { dead, dropped, restarts, oversized, retried, outcomes, lag, handling } = self.metrics;
         let now = Instant::now();
         ListenerStats {
             pending: self.queue.len(),
@@ -164,6 +169,8 @@ impl State {
             dead,
             dropped,
             restarts,
+            oversized,
+            withheld: self.withheld(),
             health: self.breaker.state(),
             quarantines: self.breaker.quarantines(),
             outcomes,

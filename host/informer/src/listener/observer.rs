@@ -8,6 +8,19 @@ use std::sync::Arc;
 use super::breaker::HealthChange;
 use crate::handler::{Delivery, Outcome};
 
+/// An object that is not handed over, since its present state is too large.
+#[derive(Debug, Clone)]
+pub struct Oversized {
+    /// Whose object it is.
+    pub subscription: String,
+    /// What would have been handed over; attempt 0.
+    pub delivery: Delivery,
+    /// How much of it would have been shown.
+    pub bytes: usize,
+    /// [`ListenerConfig::max_object`](super::ListenerConfig::max_object).
+    pub limit: usize,
+}
+
 /// See the file's head. What is not implemented is passed over.
 pub trait Observer: Send + Sync {
     /// An event was given up, after this attempt (delivery contract 9).
@@ -15,6 +28,9 @@ pub trait Observer: Send + Sync {
 
     /// The handlers' health changed.
     fn health(&self, _change: &HealthChange) {}
+
+    /// An object is not handed over. Reported again only after it was.
+    fn oversized(&self, _oversized: &Oversized) {}
 
     /// The handlers of the last swap have taken over: what follows is about them.
     fn swapped(&self) {}

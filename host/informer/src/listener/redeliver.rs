@@ -8,6 +8,7 @@
 //! | --- | --- | --- |
 //! | add or update | there, with this uid | an update that says nothing changed (a resync), of the present state |
 //! | add, and nothing came of the object since | there, with this uid | an add of the present state, not initial |
+//! | add or update | there, and too large | nothing yet |
 //! | add or update | gone, or another one has its name | nothing: its delete was an event of its own |
 //! | delete | not there, or another one has its name of which nothing was told yet | the delete, as it was |
 //! | delete | there, it or another one | nothing: the handler was told of that later |
@@ -18,6 +19,7 @@
 use std::sync::Arc;
 
 use super::Listener;
+use super::oversized::Withheld;
 use super::registrations::Missed;
 use super::state::{Shared, State};
 use crate::handler::{DeleteReason, Event};
@@ -67,6 +69,8 @@ pub enum Redelivered {
     UnknownSubscription,
     /// The first list is not in the cache yet, so nobody knows whether the object is there.
     NotSynced,
+    /// The object's present state is too large to be handed over.
+    Oversized,
     /// Later events of that name wait, which a delete must not be put behind: to be asked again once they are
     /// handled.
     Busy,
@@ -126,7 +130,8 @@ impl State {
         let present = present.filter(|object| registered.view.has(object));
         match (&lost.event, present) {
             (LostEvent::Delete { object, reason }, present) => {
-                let event = Event::Delete { object: object.clone(), reason: *reason };
+                let object = registered.measure(self.config.max_object).shrunk(object.clone());
+                let event = Event::Delete { object, reason: *reason };
                 self.redeliver_delete(id, event, &lost.uid, present)
             }
             (_, None) => Redelivered::Obsolete(Obsolete::Gone),
@@ -141,6 +146,9 @@ impl State {
         let Some(registered) = self.registrations.get_mut(&id) else {
             return Redelivered::UnknownSubscription;
         };
+        if !registered.measure(self.config.max_object).fits(&object) {
+            return Redelivered::Oversized;
+        }
         if matches!(&registered.phase, Phase::Replaying(replay) if replay.will_read(object.key())) {
             // The cursor finds it, and gives it a number then.
             return Redelivered::Queued { sequence };
@@ -175,7 +183,8 @@ impl State {
         if self.queue.last_waiting(&entry).is_some() || (is_ahead && present.is_some()) {
             return Redelivered::Busy;
         }
-        let is_missed = registered.given_up.get(event.key()) == Some(&Missed::Object);
+        let is_missed = registered.given_up.get(event.key()) == Some(&Missed::Object)
+            || registered.withheld.get(event.key()).is_some_and(Withheld::is_unknown);
         match present {
             Some(object) if object.uid() == uid => return Redelivered::Obsolete(Obsolete::Back),
             Some(_) if !is_missed => return Redelivered::Obsolete(Obsolete::Replaced),

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::config::{OnSwap, Removed, Subscription, SwapReport};
+use super::oversized::Withheld;
 use super::state::{Shared, State, sink};
 use crate::object::ObjectKey;
 use crate::queue::{Cleared, Keep};
@@ -30,6 +31,8 @@ pub(super) struct Registered {
     /// Objects whose event was given up, and of which nothing came since, with what the handler missed: a restart
     /// must not offer them again, and a redelivery goes by it.
     pub(super) given_up: HashMap<ObjectKey, Missed>,
+    /// Objects whose present state is too large.
+    pub(super) withheld: HashMap<ObjectKey, Withheld>,
 }
 
 /// What a handler did not get to know, because it was given up.
@@ -126,9 +129,14 @@ impl Shared {
     /// A registration goes on under new handlers.
     fn stay(self: &Arc<Self>, id: u64, subscription: Subscription, on_swap: OnSwap) {
         let informer = subscription.informer.clone();
-        let outdated = informer.core().with(|processor, _| {
+        let outdated = informer.core().with(|processor, indexer| {
             processor.rebind(&sink(self), id, subscription.resync, &subscription.view);
-            self.lock().keep(id, subscription, on_swap)
+            let mut state = self.lock();
+            let outdated = state.keep(id, subscription, on_swap);
+            if on_swap == OnSwap::Continue {
+                state.readmit(id, indexer);
+            }
+            outdated
         });
         // Its index may end here, which takes a lock of the informer's.
         drop(outdated);
@@ -159,6 +167,7 @@ impl State {
             excused: false,
             synced: false,
             given_up: HashMap::new(),
+            withheld: HashMap::new(),
         };
         let id = self.next_registration;
         self.next_registration += 1;

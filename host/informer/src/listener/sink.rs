@@ -6,7 +6,6 @@
 use super::state::{Shared, State};
 use crate::handler::Event;
 use crate::processor::Sink;
-use crate::queue::{Arrival, EntryKey};
 use crate::replay::Phase;
 
 impl Sink for Shared {
@@ -49,7 +48,8 @@ impl Sink for Shared {
 }
 
 impl State {
-    /// Whether the event is one for the queue, and not the cursor's to find.
+    /// Whether there is something to do: the event is one for the queue, and not the cursor's to find, or it is too
+    /// large and to be reported.
     fn offer(&mut self, registration: u64, event: Event) -> bool {
         let Some(registered) = self.registrations.get_mut(&registration) else { return false };
         let takes = match &mut registered.phase {
@@ -58,10 +58,12 @@ impl State {
             Phase::Live => true,
         };
         if takes {
-            registered.given_up.remove(event.key());
-            let entry = EntryKey { registration, object: event.key().clone() };
-            self.queue.push(entry, event, Arrival::now(), &registered.view);
+            return self.admit(registration, event);
         }
-        takes
+        if let Phase::Replaying(replay) = &registered.phase {
+            let known = replay.was_shown(event.key());
+            registered.pass_by(&event, known, self.config.max_object);
+        }
+        false
     }
 }

@@ -14,7 +14,7 @@ use super::breaker::{Breaker, Gate, HealthChange};
 use super::config::{Ended, ListenerConfig, OnSwap, Subscription, SwapReport};
 use super::cursor::CURSOR_BATCH;
 use super::metrics::Metrics;
-use super::observer::Observer;
+use super::observer::{Observer, Oversized};
 use super::registrations::Registered;
 use crate::handler::EventHandler;
 use crate::queue::{Queue, Taken};
@@ -43,10 +43,16 @@ pub(super) struct State {
     pub(super) restart: bool,
     pub(super) breaker: Breaker,
     /// What the observer is to be told next.
-    reports: Vec<HealthChange>,
+    reports: Vec<Report>,
     pub(super) metrics: Metrics,
     /// Deliveries since the cursor last read on: live events must not starve it.
     pub(super) since_cursor: usize,
+}
+
+/// What the observer is told.
+pub(super) enum Report {
+    Health(HealthChange),
+    Oversized(Oversized),
 }
 
 /// Where a listener is; it only goes forward.
@@ -174,8 +180,11 @@ impl Shared {
         let step = state.step(now);
         let reports = std::mem::take(&mut state.reports);
         drop(state);
-        for change in reports {
-            self.observer.health(&change);
+        for report in reports {
+            match report {
+                Report::Health(change) => self.observer.health(&change),
+                Report::Oversized(oversized) => self.observer.oversized(&oversized),
+            }
         }
         step
     }
@@ -228,7 +237,13 @@ impl State {
     /// Keeps in mind that the breaker's state changed.
     pub(super) fn note(&mut self, change: Option<HealthChange>) {
         self.queue.hold(self.breaker.holds());
-        self.reports.extend(change);
+        self.reports.extend(change.map(Report::Health));
+    }
+
+    /// The observer is told by the loop, outside of locks. There is at most one report an object that is withheld,
+    /// and one a transition, of which the loop makes each.
+    pub(super) fn report(&mut self, report: Report) {
+        self.reports.push(report);
     }
 
     /// When there may be something to do by itself: an answer, an event or a wish wakes the loop anyway.

@@ -6,6 +6,7 @@ mod delivery;
 mod joined;
 mod lanes;
 mod model;
+mod oversized;
 mod redelivery;
 mod redelivery_model;
 mod removal;

@@ -97,16 +97,7 @@ impl Queue {
     }
 
     fn clear_key(&mut self, id: EntryKey, key: KeyQueue, keep: Keep, cleared: &mut Cleared) {
-        if let Some(first) = key.entries.front() {
-            match key.state {
-                KeyState::Waiting { until } => {
-                    self.waiting.remove(&(until, first.position));
-                }
-                KeyState::Ready | KeyState::InFlight => {
-                    self.lanes[key.lane].ready.remove(&first.position);
-                }
-            }
-        }
+        self.take_out(&key);
         self.entries -= key.entries.len();
         let mut sorted = Sorted::default();
         for entry in key.entries {
@@ -119,6 +110,21 @@ impl Queue {
         if let Some(entry) = sorted.kept {
             self.entries += 1;
             self.stand_by(id, [entry].into());
+        }
+    }
+}
+
+impl Queue {
+    /// Nothing gives out this key's first entry any more.
+    pub(super) fn take_out(&mut self, key: &KeyQueue) {
+        let Some(first) = key.entries.front() else { return };
+        match key.state {
+            KeyState::Waiting { until } => {
+                self.waiting.remove(&(until, first.position));
+            }
+            KeyState::Ready | KeyState::InFlight => {
+                self.lanes[key.lane].ready.remove(&first.position);
+            }
         }
     }
 }

@@ -217,6 +217,22 @@ pub(super) static METRICS: &[Metric<PluginFacts>] = &[
     },
     Metric {
         family: Family::counter(
+            "hark_listener_oversized_total",
+            LABELS,
+            "States of objects that were not handed over because they were larger than `limits.object`.",
+        ),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.oversized)),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_listener_oversized_objects",
+            LABELS,
+            "Objects whose present state is larger than `limits.object`.",
+        ),
+        read: |facts, series| series.maybe(facts.queue.map(|queue| queue.withheld)),
+    },
+    Metric {
+        family: Family::counter(
             "hark_listener_dropped_total",
             LABELS,
             "Waiting events dropped because their subscription was removed, or the plugin ended.",

@@ -5,11 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::testing::object_with;
+
+/// Bytes that handlers are handed at most, where there is a limit.
+const MAX: usize = 500;
 
 /// What a random script does next.
 #[derive(Debug, Clone)]
 enum Act {
     Put(usize),
+    /// The same, with more than [`MAX`] bytes.
+    PutLarge(usize),
     Remove(usize),
     /// A deletion and a re-creation of which only the outcome is seen.
     Recreate(usize),
@@ -28,6 +34,7 @@ fn act() -> impl Strategy<Value = Act> {
     let key = 0..6_usize;
     prop_oneof![
         8 => key.clone().prop_map(Act::Put),
+        4 => key.clone().prop_map(Act::PutLarge),
         4 => key.clone().prop_map(Act::Remove),
         2 => key.clone().prop_map(Act::Recreate),
         2 => key.prop_map(Act::Lose),
@@ -43,6 +50,7 @@ fn act() -> impl Strategy<Value = Act> {
 #[derive(Default)]
 struct Server {
     objects: BTreeMap<String, (u32, u32)>,
+    large: BTreeSet<String>,
     clock: u32,
 }
 
@@ -57,16 +65,28 @@ impl Server {
             Act::Put(key) => {
                 let key = name(key);
                 let next = self.objects.get(&key).map_or((now, now), |(uid, _)| (*uid, now));
+                self.large.remove(&key);
                 process(informer, DeltaKind::Updated, &state(&key, next), false);
+                self.objects.insert(key, next);
+            }
+            Act::PutLarge(key) => {
+                let key = name(key);
+                let next = self.objects.get(&key).map_or((now, now), |(uid, _)| (*uid, now));
+                let filler = format!(r#""x":"{}""#, "x".repeat(MAX));
+                let large = object_with(&key, &next.0.to_string(), &now.to_string(), &filler);
+                process(informer, DeltaKind::Updated, &large, false);
+                self.large.insert(key.clone());
                 self.objects.insert(key, next);
             }
             Act::Recreate(key) => {
                 let key = name(key);
+                self.large.remove(&key);
                 process(informer, DeltaKind::Replaced, &state(&key, (now, now)), false);
                 self.objects.insert(key, (now, now));
             }
             Act::Remove(key) | Act::Lose(key) => {
                 let key = name(key);
+                self.large.remove(&key);
                 if let Some((uid, version)) = self.objects.remove(&key) {
                     let lost = matches!(act, Act::Lose(_));
                     let last = if lost { version } else { now };
@@ -143,6 +163,7 @@ struct Lane {
     keys: Arc<StdMutex<Keys>>,
     listener: Listener,
     generation: u32,
+    max_object: Option<usize>,
 }
 
 /// Of one generation: keys being handled, each key's lane, and what went wrong.
@@ -160,6 +181,10 @@ impl EventHandler for Lane {
             {
                 let mut keys = self.keys.lock().expect("keys");
                 let lane = *keys.lanes.entry(key.clone()).or_insert(self.number);
+                let bytes = delivery.event.object().json().len();
+                if self.max_object.is_some_and(|max| bytes > max) {
+                    keys.problem = Some(format!("{key} has {bytes} bytes"));
+                }
                 if !keys.busy.insert(key.clone()) || lane != self.number {
                     keys.problem = Some(format!("{key} is in lane {lane} and {}", self.number));
                 }
@@ -182,6 +207,7 @@ fn run_script(acts: &[Act], config: ListenerConfig, seed: u32) -> Result<(), Str
         .build()
         .map_err(|error| error.to_string())?;
     runtime.block_on(async {
+        let max_object = config.max_object;
         let (told, tried, pods) = (Told::default(), Told::default(), informer("Pod"));
         let listener = Listener::new(config, Arc::new(()));
         let keys = StdMutex::new(Vec::new());
@@ -199,6 +225,7 @@ fn run_script(acts: &[Act], config: ListenerConfig, seed: u32) -> Result<(), Str
                     keys: shared.clone(),
                     listener: listener.clone(),
                     generation,
+                    max_object,
                 })
             };
             (0..lanes).map(lane).collect()
@@ -250,8 +277,18 @@ fn run_script(acts: &[Act], config: ListenerConfig, seed: u32) -> Result<(), Str
         let want: BTreeMap<String, (String, String)> = server
             .objects
             .iter()
+            .filter(|(key, _)| max_object.is_none() || !server.large.contains(*key))
             .map(|(key, (uid, version))| (key.clone(), (uid.to_string(), version.to_string())))
             .collect();
+        let withheld = server.objects.len() - want.len();
+        if listener.stats().withheld != withheld {
+            return Err(format!("{withheld} are too large, not {}", listener.stats().withheld));
+        }
+        // Of what is too large, an earlier state of the same object may be known.
+        view.retain(|key, (uid, _)| {
+            let is = server.objects.get(key).is_some_and(|(is, _)| is.to_string() == *uid);
+            want.contains_key(key) || !is
+        });
         if view == want { Ok(()) } else { Err(format!("the handler sees {view:?}, the server has {want:?}")) }
     })
 }
@@ -269,6 +306,7 @@ proptest! {
         latest in any::<bool>(),
         replays in any::<bool>(),
         quarantine_after in prop_oneof![Just(None), (1..4_usize).prop_map(Some)],
+        max_object in prop_oneof![Just(None), Just(Some(MAX))],
         seed in any::<u16>(),
     ) {
         let merge = if latest { Merge::Latest } else { Merge::All };
@@ -278,6 +316,7 @@ proptest! {
             merge,
             on_restart,
             quarantine_after,
+            max_object,
             max_attempts: u32::MAX,
             ..Default::default()
         };
