@@ -15,6 +15,7 @@ use wasmtime::{Engine, Module};
 use wit_component::ComponentEncoder;
 
 use super::LoadError;
+use super::bounds;
 use super::error::detail;
 use super::exports::{FUNCTIONS, HANDLER};
 use super::worlds;
@@ -33,6 +34,7 @@ struct Shape {
 
 /// The component made of a core module.
 pub(super) fn componentize(engine: &Engine, module: &[u8]) -> Result<Vec<u8>, LoadError> {
+    bounds::check(module)?;
     Module::validate(engine, module).map_err(|error| LoadError::Invalid(super::chain(&error)))?;
     let shape = shape(module).map_err(|error| LoadError::Invalid(detail(&error.to_string())))?;
     if !shape.typed {

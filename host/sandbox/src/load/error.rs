@@ -52,6 +52,19 @@ pub enum LoadError {
     /// Broken, or uses something that this host does not know.
     #[error("the file is not valid WebAssembly: {0}")]
     Invalid(String),
+    /// Types or components in it are in each other, level after level.
+    #[error(
+        "its types or components are in each other more than {0} deep, which no toolchain makes: build it again"
+    )]
+    TooDeep(usize),
+    /// Its parts multiply.
+    #[error("its components come to more than {0} instances, which no toolchain makes: build it again")]
+    TooManyInstances(u64),
+    /// It instantiates a component that only an instantiation tells.
+    #[error(
+        "it instantiates a component that it imports or gets from an instance, which this host does not take: compose it of components that it has itself"
+    )]
+    UnknownComponent,
     /// A core module that is no plugin.
     #[error("the core module is not a plugin: it does not export {}; build it with a Hark SDK, as a library (reactor), not as a program", .missing.join(", "))]
     NoCoreHandler {

@@ -4,6 +4,7 @@
 //! this one puts them in order. Invariant: what comes out fits our world, so that instantiating it can fail only by what
 //! the guest does; and no input panics the host.
 
+mod bounds;
 mod componentize;
 mod error;
 mod exports;
@@ -78,14 +79,14 @@ fn link(
 /// The component that the file is, or is turned into. (Where text is not allowed, that was found out before.)
 pub(crate) fn component_bytes<'a>(engine: &Engine, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, LoadError> {
     match kind::sniff(bytes)? {
-        Kind::Component => Ok(Cow::Borrowed(bytes)),
+        Kind::Component => bounds::check(bytes).map(|()| Cow::Borrowed(bytes)),
         Kind::CoreModule => componentize::componentize(engine, bytes).map(Cow::Owned),
         Kind::Text => {
             let binary =
                 wat::parse_bytes(bytes).map_err(|error| LoadError::Wat(lines(&error.to_string())))?;
             match kind::sniff(&binary)? {
                 Kind::CoreModule => componentize::componentize(engine, &binary).map(Cow::Owned),
-                _ => Ok(Cow::Owned(binary.into_owned())),
+                _ => bounds::check(&binary).map(|()| Cow::Owned(binary.into_owned())),
             }
         }
     }
