@@ -4,18 +4,23 @@
 //! Used by the files of `tests/`. Invariants: everything listens on loopback and ends with its owner; nothing
 //! waits for a time to pass, only for a condition, within a limit.
 
+pub mod asking;
 pub mod cluster;
 pub mod differential;
 mod go_binary;
 pub mod guests;
 pub mod hark;
+pub mod hostile;
 pub mod http;
 pub mod large;
+pub mod latency;
 pub mod long;
 pub mod measure;
 pub mod prometheus;
 pub mod proxy;
 pub mod realserver;
+pub mod stream;
+pub mod tail;
 pub mod trace;
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
 //! `cargo xtask fixtures`: builds the guests that the tests use, from `tests/guests`. Invariant: each file
-//! there is one fixture, except `counter.c`, which becomes one for each version that reload tests need.
+//! there is one fixture, except `counter.c`, which becomes one for each version that reload tests need. Those of
+//! `tests/guests/hostile` that are not written in C are assembled by their suite.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,14 +26,18 @@ enum Fixture {
 
 /// Builds the fixtures named, or all, into `target/guests`.
 pub(crate) fn run(names: &[String]) -> Result<()> {
-    let all = list(&output::root().join("tests/guests"))?;
-    if let Some(unknown) = names.iter().find(|name| all.iter().all(|fixture| fixture.name() != **name)) {
-        let known: Vec<String> = all.iter().map(Fixture::name).collect();
+    let folder = output::root().join("tests/guests");
+    let (all, hostile) = (list(&folder)?, hostile(&folder.join("hostile"))?);
+    let known: Vec<&str> =
+        all.iter().map(Fixture::name).chain(hostile.iter().map(|guest| guest.name.as_str())).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("no fixture is named `{unknown}`; there are {}", known.join(", "));
     }
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+    let hostile: Vec<_> = hostile.into_iter().filter(|guest| wanted(&guest.name)).collect();
     let out = output::target().join("guests");
     let (mut c, mut rust) = (Vec::new(), Vec::new());
-    for fixture in all.into_iter().filter(|fixture| names.is_empty() || names.contains(&fixture.name())) {
+    for fixture in all.into_iter().filter(|fixture| wanted(fixture.name())) {
         match fixture {
             Fixture::C(guest) => c.push(guest),
             Fixture::Rust(name) => rust.push(name),
@@ -40,6 +45,7 @@ pub(crate) fn run(names: &[String]) -> Result<()> {
         }
     }
     c_guest::build(&c, &out)?;
+    c_guest::build(&hostile, &out.join("hostile"))?;
     for (name, content) in rust_guest::build(&rust)? {
         output::publish(&out.join(name).with_extension("wasm"), &content)?;
     }
@@ -47,11 +53,11 @@ pub(crate) fn run(names: &[String]) -> Result<()> {
 }
 
 impl Fixture {
-    fn name(&self) -> String {
+    fn name(&self) -> &str {
         match self {
-            Self::C(guest) => guest.name.clone(),
-            Self::Rust(name) => name.clone(),
-            Self::Binary(path) => path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            Self::C(guest) => &guest.name,
+            Self::Rust(name) => name,
+            Self::Binary(path) => path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default(),
         }
     }
 }
@@ -63,11 +69,7 @@ fn list(folder: &Path) -> Result<Vec<Fixture>> {
         if stem == "counter" {
             fixtures.extend(VERSIONS.map(|version| counter(&source, version)));
         } else {
-            fixtures.push(Fixture::C(c_guest::Guest {
-                name: stem,
-                sources: vec![source],
-                defines: Vec::new(),
-            }));
+            fixtures.push(Fixture::C(plain(stem, source)));
         }
     }
     for stem in tools::stems(folder, "wasm")? {
@@ -80,6 +82,19 @@ fn list(folder: &Path) -> Result<Vec<Fixture>> {
         }
     }
     Ok(fixtures)
+}
+
+/// The hostile guests in C, which have a folder of their own.
+fn hostile(folder: &Path) -> Result<Vec<c_guest::Guest>> {
+    let stems = tools::stems(folder, "c")?.into_iter();
+    Ok(stems
+        .map(|stem| (folder.join(&stem).with_extension("c"), stem))
+        .map(|(source, stem)| plain(stem, source))
+        .collect())
+}
+
+fn plain(name: String, source: PathBuf) -> c_guest::Guest {
+    c_guest::Guest { name, sources: vec![source], defines: Vec::new() }
 }
 
 fn counter(source: &Path, version: u32) -> Fixture {

@@ -1,0 +1,5 @@
+;; command: a program with a `main` for wasip1, not a library with a handler.
+(module
+    (import "wasi_snapshot_preview1" "fd_write" (func (param i32 i32 i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (func (export "_start")))

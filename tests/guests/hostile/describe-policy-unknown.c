@@ -1,0 +1,18 @@
+/* describe-policy-unknown: describe proposes a policy that there is not. */
+#define FIXTURE_NAME "describe-policy-unknown"
+#define FIXTURE_DESCRIBES
+#include "hostile.h"
+
+bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t *err) {
+    (void)err;
+    hark_describe(ret, FIXTURE_NAME, "0.1.0");
+    hark_watch(ret, "configmaps", "v1", "ConfigMap");
+    ret->proposal.on_reload.is_some = true;
+    ret->proposal.on_reload.val = 9;
+    return true;
+}
+
+static bool handle(const char *op, const hark_target *target, hark_failure *err) {
+    (void)op, (void)target, (void)err;
+    return hark_done();
+}

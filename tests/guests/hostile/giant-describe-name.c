@@ -1,0 +1,17 @@
+/* giant-describe-name: describe gives a name of 24 MiB. */
+#define FIXTURE_NAME "giant-describe-name"
+#define FIXTURE_DESCRIBES
+#include "hostile.h"
+
+bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t *err) {
+    (void)err;
+    hark_describe(ret, FIXTURE_NAME, "0.1.0");
+    hark_watch(ret, "configmaps", "v1", "ConfigMap");
+    ret->name = letters(24 * MIB);
+    return true;
+}
+
+static bool handle(const char *op, const hark_target *target, hark_failure *err) {
+    (void)op, (void)target, (void)err;
+    return hark_done();
+}

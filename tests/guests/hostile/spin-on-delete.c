@@ -1,0 +1,12 @@
+/* spin-on-delete: on-delete never returns. */
+#define FIXTURE_NAME "spin-on-delete"
+#include "hostile.h"
+
+static bool handle(const char *op, const hark_target *target, hark_failure *err) {
+    (void)target, (void)err;
+    while (op[0] == 'd') {
+        static volatile uint32_t turns;
+        turns++;
+    }
+    return hark_done();
+}

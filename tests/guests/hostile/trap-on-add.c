@@ -1,0 +1,9 @@
+/* trap-on-add: on-add traps; the other functions are fine. */
+#define FIXTURE_NAME "trap-on-add"
+#include "hostile.h"
+
+static bool handle(const char *op, const hark_target *target, hark_failure *err) {
+    (void)target, (void)err;
+    if (op[0] == 'a') __builtin_trap();
+    return hark_done();
+}
