@@ -155,3 +155,24 @@ async fn more_spinning_plugins_than_cores_hold_nobody_up() -> Result<()> {
     std::fs::write(&path, table).with_context(|| path.display().to_string())?;
     Ok(())
 }
+
+/// Plugins whose `describe` hangs: many more than versions are compiled at a time.
+const HANGING: usize = 12;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_that_hang_while_they_describe_themselves_hold_no_other_one_up() -> Result<()> {
+    let (server, kubeconfig) = server().await?;
+    let mut setup = Setup::new()?.config("[defaults.limits]\ndeadline = \"off\"\nbudget = \"1h\"\n")?;
+    for number in 0..HANGING {
+        setup = plant(setup, &format!("a{number:02}"), "spin-in-describe")?;
+    }
+    // Looked at after all of them.
+    let hark = setup.plugin("good", &fixture("counter-v1"))?.run(kubeconfig.path())?;
+    hark.says(&["good started"]).await;
+    server.create(config_map("first", "x"))?;
+    hark.traces("an event at the good plugin", |trace| trace.iter().any(|line| line.plugin == "good")).await;
+    hark.save("good", &fixture("counter-v2"))?;
+    hark.says(&["good reloaded"]).await;
+    ensure!(!hark.stderr().contains("is refused"), "all of them hang still: {}", hark.state());
+    Ok(())
+}

@@ -1,8 +1,9 @@
 //! Preparing a version of a plugin: read, hash, compile, describe. Nothing that runs is touched.
 //!
-//! Run by the manager as a task of its own; the heavy part is on a blocking thread, since compiling and
-//! `describe` (foreign code) must not hold an async one. Invariant: what comes out was read from a file that
-//! did not change meanwhile; a file that is still being written is not reported as broken.
+//! Run by the manager as a task of its own; the two heavy parts are on blocking threads, since compiling and
+//! `describe` (foreign code) must not hold an async one. Invariants: what comes out was read from a file that
+//! did not change meanwhile; a file that is still being written is not reported as broken; no file waits for another
+//! one's guest, unless dozens of them hang.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,10 +36,16 @@ const PREPARING: usize = 2;
 /// sandbox, so that one that is in the artefact cache does not wait for them.
 const PREPARING_LARGE: usize = 4;
 
-/// Keeps a folder of hundreds of plugins from being prepared all at once, and small files from waiting for large ones.
+/// Versions that describe themselves at a time. Each may take its whole budget, as foreign code does: many more than the
+/// files that are read, so that a few that hang do not hold the others up.
+const DESCRIBING: usize = 64;
+
+/// Keeps a folder of hundreds of plugins from being prepared all at once, small files from waiting for large ones, and
+/// all of them from waiting for guests.
 pub(crate) struct Permits {
     small: Semaphore,
     large: Semaphore,
+    describing: Semaphore,
 }
 
 /// A version to prepare.
@@ -77,6 +84,14 @@ pub(crate) enum Preparation {
     Failed { hash: Option<ContentHash>, message: String },
 }
 
+/// How far it got without any guest's code.
+enum Loaded {
+    /// Compiled.
+    Plugin { plugin: Plugin, timings: Timings },
+    /// That is all.
+    Done(Preparation),
+}
+
 /// What the guest says while it describes itself and while it handles events.
 pub(crate) struct PluginLog {
     pub(crate) plugin: String,
@@ -91,7 +106,11 @@ impl GuestLog for PluginLog {
 
 impl Default for Permits {
     fn default() -> Self {
-        Self { small: Semaphore::new(PREPARING), large: Semaphore::new(PREPARING_LARGE) }
+        Self {
+            small: Semaphore::new(PREPARING),
+            large: Semaphore::new(PREPARING_LARGE),
+            describing: Semaphore::new(DESCRIBING),
+        }
     }
 }
 
@@ -105,72 +124,81 @@ impl Permits {
 }
 
 impl Job {
-    /// Does the work, when a permit is free.
+    /// Does the work, when permits are free.
     pub(crate) async fn run(self, permits: &Permits) -> Prepared {
-        let permit = permits.take(&self.file).await;
         let (plugin, file, config) = (self.plugin.clone(), self.file.clone(), self.config.clone());
         let noticed = self.noticed;
-        let blocking = tokio::task::spawn_blocking(move || self.prepare()).await;
-        drop(permit);
-        let result = blocking.unwrap_or_else(|error| Preparation::Failed {
-            hash: None,
-            message: format!("preparing it failed in the host: {error}"),
-        });
-        let result = match result {
+        let result = match self.load_and_describe(permits).await {
             Preparation::Failed { .. } if still_changing(&file, noticed).await => Preparation::Stale,
             result => result,
         };
         Prepared { plugin, file, config, result }
     }
 
-    /// On a blocking thread.
-    fn prepare(self) -> Preparation {
+    /// Each half on a blocking thread, with a permit of its own.
+    async fn load_and_describe(self, permits: &Permits) -> Preparation {
+        let permit = permits.take(&self.file).await;
+        let loaded = tokio::task::spawn_blocking(move || (self.load(), self)).await;
+        drop(permit);
+        let (plugin, timings, job) = match loaded {
+            Ok((Loaded::Plugin { plugin, timings }, job)) => (plugin, timings, job),
+            Ok((Loaded::Done(preparation), _)) => return preparation,
+            Err(error) => return failed_in_the_host(&error),
+        };
+        let permit = permits.describing.acquire().await;
+        let described = tokio::task::spawn_blocking(move || job.describe(plugin, timings)).await;
+        drop(permit);
+        described.unwrap_or_else(|error| failed_in_the_host(&error))
+    }
+
+    /// Reads the file, and compiles it if it is another one than what runs or was refused.
+    fn load(&self) -> Loaded {
         let bytes = match Content::read(&self.file.path) {
             Ok(bytes) => bytes,
-            Err(message) => return Preparation::Failed { hash: None, message },
+            Err(message) => return Loaded::Done(Preparation::Failed { hash: None, message }),
         };
         if Stamp::read(&self.file.path) != Some(self.file.stamp) {
-            return Preparation::Stale;
+            return Loaded::Done(Preparation::Stale);
         }
         let content = HashedBytes::new(&bytes);
-        let hash = *content.hash();
-        let refused =
-            |(content, config): &(ContentHash, PluginConfig)| *content == hash && *config == self.config;
-        if self.known.refused.as_ref().is_some_and(refused) {
-            return Preparation::Same { hash };
+        if self.is_known(content.hash()) {
+            return Loaded::Done(Preparation::Same { hash: *content.hash() });
         }
-        // The same code with another part of the operator's: nothing to compile.
         let begun = Instant::now();
-        let mut compiled = None;
-        if let Some((plugin, config)) = &self.known.running
-            && *plugin.hash() == hash
-        {
-            if *config == self.config {
-                return Preparation::Same { hash };
-            }
-            if config.compile == self.config.compile {
-                compiled = Some(plugin.clone());
-            }
-        }
-        let looked_up = compiled.is_none();
-        let plugin = match compiled.map_or_else(|| self.compile(&content), Ok) {
-            Ok(plugin) => plugin,
-            Err(LoadError::Abandoned) => return Preparation::Stale,
-            // What may pass is not remembered: the same bytes are tried again when the file is touched.
-            Err(error) => {
-                let hash = (!error.may_pass()).then_some(hash);
-                return Preparation::Failed { hash, message: error.to_string() };
+        let (plugin, cached) = match self.compiled_already(content.hash()) {
+            Some(plugin) => (Ok(plugin), false),
+            None => {
+                let plugin = self.compile(&content);
+                let cached = plugin.as_ref().is_ok_and(|plugin| plugin.how().cached);
+                (plugin, cached)
             }
         };
-        let compile = begun.elapsed();
-        match self.describe(plugin) {
-            Ok((version, describe)) => {
-                let cached = looked_up && version.plugin.how().cached;
-                let timings = Timings { compile, cached, describe, ..Timings::default() };
-                Preparation::Ready { version: Box::new(version), timings }
+        match plugin {
+            Ok(plugin) => {
+                let timings = Timings { compile: begun.elapsed(), cached, ..Timings::default() };
+                Loaded::Plugin { plugin, timings }
             }
-            Err(message) => Preparation::Failed { hash: Some(hash), message },
+            Err(LoadError::Abandoned) => Loaded::Done(Preparation::Stale),
+            // What may pass is not remembered: the same bytes are tried again when the file is touched.
+            Err(error) => {
+                let hash = (!error.may_pass()).then_some(*content.hash());
+                Loaded::Done(Preparation::Failed { hash, message: error.to_string() })
+            }
         }
+    }
+
+    /// Whether this content runs already, or was refused, with the same part of the operator's.
+    fn is_known(&self, hash: &ContentHash) -> bool {
+        let is = |content: &ContentHash, config: &PluginConfig| content == hash && *config == self.config;
+        let Known { running, refused } = &self.known;
+        refused.as_ref().is_some_and(|(content, config)| is(content, config))
+            || running.as_ref().is_some_and(|(plugin, config)| is(plugin.hash(), config))
+    }
+
+    /// The same code with another part of the operator's: nothing to compile.
+    fn compiled_already(&self, hash: &ContentHash) -> Option<Plugin> {
+        let (plugin, config) = self.known.running.as_ref()?;
+        (plugin.hash() == hash && config.compile == self.config.compile).then(|| plugin.clone())
     }
 
     /// Compiles it, or finds it compiled. Given up when the file is another one meanwhile.
@@ -186,8 +214,8 @@ impl Job {
         Ok(plugin)
     }
 
-    /// Asks it what it wants; says how long that took.
-    fn describe(self, plugin: Plugin) -> Result<(Version, Duration), String> {
+    /// Asks it what it wants.
+    fn describe(self, plugin: Plugin, timings: Timings) -> Preparation {
         let begun = Instant::now();
         let core_dumps = self.core_dumps.map(|writer| writer.version(&self.plugin, *plugin.hash()));
         let context = Context {
@@ -197,9 +225,19 @@ impl Job {
             usage: self.usage,
             core_dumps,
         };
-        let description = Arc::new(describe(&plugin, &context)?);
-        Ok((Version { plugin, context, description, config: self.config }, begun.elapsed()))
+        match describe(&plugin, &context) {
+            Ok(description) => {
+                let description = Arc::new(description);
+                let version = Box::new(Version { plugin, context, description, config: self.config });
+                Preparation::Ready { version, timings: Timings { describe: begun.elapsed(), ..timings } }
+            }
+            Err(message) => Preparation::Failed { hash: Some(*plugin.hash()), message },
+        }
     }
+}
+
+fn failed_in_the_host(error: &tokio::task::JoinError) -> Preparation {
+    Preparation::Failed { hash: None, message: format!("preparing it failed in the host: {error}") }
 }
 
 /// Foreign code: on this blocking thread, with a runtime of its own for its timers.
