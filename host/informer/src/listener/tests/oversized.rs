@@ -213,3 +213,68 @@ async fn a_letter_is_replayed_once_the_object_fits() {
     assert!(matches!(case.listener.redeliver("pods", &lost), Redelivered::Queued { .. }));
     assert_eq!(case.hears().await, ["update n/a 2->2 resync"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_was_told_of_vanishes_although_a_replay_has_read_it() {
+    let case = Case::with(&[("n/a", 1, false), ("n/z", 1, true)]).await;
+    case.hears().await;
+    case.listener.configure(ListenerConfig { merge: Merge::Latest, ..ListenerConfig::default() });
+    let (handler, gate) = gated(&case.told);
+    let joined = vec![subscription("pods", 0, &case.pods)];
+    case.listener.swap(vec![handler], joined, OnSwap::Replay).await.expect("it swapped");
+    idle().await;
+    assert_eq!(case.listener.stats().pending, 2, "the handler has n/a, and n/z, which fits, waits");
+    remove(&case.pods, "n/z", "u", 2);
+    gate.add_permits(9);
+    assert_eq!(case.hears().await, ["add n/a 1 initial"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_grows_and_goes_before_a_replay_has_come_by_is_deleted_as_it_was_told() {
+    let names: Vec<String> = (0..500).map(|number| format!("n/{number:03}")).collect();
+    let states: Vec<(&str, u32, bool)> = names.iter().map(|name| (name.as_str(), 1, false)).collect();
+    let case = Case::with(&states).await;
+    case.hears().await;
+    let (handler, gate) = gated(&case.told);
+    let joined = vec![subscription("pods", 0, &case.pods)];
+    case.listener.swap(vec![handler], joined, OnSwap::Replay).await.expect("it swapped");
+    idle().await;
+    assert!(case.listener.stats().pending < 400, "the cursor waits");
+    case.put(&[("n/498", 2, true), ("n/499", 2, true)]);
+    remove(&case.pods, "n/499", "u", 9);
+    gate.add_permits(9999);
+    let heard = case.hears().await;
+    assert!(heard.contains(&"delete n/499 1 deleted".into()), "it was told so by an earlier version");
+    assert_eq!((heard.len(), case.reported()), (499, vec!["add n/498 2".into()]));
+    remove(&case.pods, "n/498", "u", 9);
+    assert_eq!(case.hears().await, ["delete n/498 1 deleted"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_was_given_up_is_replayed_before_its_successor_is_told() {
+    let case = Case::new(OnRestart::Continue);
+    case.listener.configure(ListenerConfig { max_attempts: 1, ..config(Some(MAX), OnRestart::Continue) });
+    case.put(&[("n/a", 1, false)]);
+    synced(&case.pods);
+    let broken = Arc::new(StdMutex::new(true));
+    let breaks = broken.clone();
+    let handler = scripted(&case.told, move |delivery| match delivery.event {
+        Event::Delete { .. } if *breaks.lock().expect("broken") => Outcome::Trap("boom".into()),
+        _ => Outcome::Ok,
+    });
+    start(&case.listener, vec![handler], &case.pods);
+    case.hears().await;
+    remove(&case.pods, "n/a", "u", 2);
+    assert_eq!(case.hears().await, [""; 0], "it is given up");
+    let filler = format!(r#""x":"{}""#, "x".repeat(MAX));
+    process(&case.pods, DeltaKind::Updated, &object_with("n/a", "v", "3", &filler), false);
+    assert_eq!((case.hears().await, case.withheld().1), (vec![], 1));
+    *broken.lock().expect("broken") = false;
+    let event =
+        LostEvent::Delete { object: object("n/a", "u", "2"), reason: crate::handler::DeleteReason::Deleted };
+    let lost = Lost { key: ObjectKey::new("n", "a"), uid: "u".into(), event };
+    assert!(matches!(case.listener.redeliver("pods", &lost), Redelivered::Queued { .. }));
+    assert_eq!(case.hears().await, ["delete n/a 2 deleted"]);
+    process(&case.pods, DeltaKind::Updated, &object("n/a", "v", "4"), false);
+    assert_eq!(case.hears().await, ["add n/a 4"]);
+}
