@@ -272,24 +272,24 @@ impl Queue {
     /// Whether an event could be taken whose key has not broken a handler since it was last handled well.
     pub(crate) fn has_unbroken(&mut self, now: Instant) -> bool {
         self.wake(now);
-        self.ready_keys().any(|(broke, ..)| !broke)
+        self.ready_keys().any(|(breaks, ..)| breaks == 0)
     }
 
-    /// As [`Queue::take`], but events that have broken a handler come after all others. It looks at all that is
-    /// ready, so this is for rare moments.
-    pub(crate) fn take_unbroken(&mut self, now: Instant) -> Option<Taken> {
+    /// As [`Queue::take`], but what has broken handlers least often comes first. It looks at all that is ready, so this
+    /// is for rare moments.
+    pub(crate) fn take_least_broken(&mut self, now: Instant) -> Option<Taken> {
         self.wake(now);
         let (_, position, lane) = self.ready_keys().min()?;
         self.take_from(lane, position)
     }
 
-    /// What idle lanes could be given: whether it broke a handler, its position, the lane.
-    fn ready_keys(&self) -> impl Iterator<Item = (bool, u64, usize)> + '_ {
+    /// What idle lanes could be given: how often it broke a handler, its position, the lane.
+    fn ready_keys(&self) -> impl Iterator<Item = (u32, u64, usize)> + '_ {
         let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| lane.busy.is_none());
         lanes.flat_map(move |(number, lane)| {
             lane.ready.iter().map(move |(position, id)| {
                 let first = self.keys.get(id).and_then(|key| key.entries.front());
-                (first.is_some_and(|first| first.breaks > 0), *position, number)
+                (first.map_or(0, |first| first.breaks), *position, number)
             })
         })
     }

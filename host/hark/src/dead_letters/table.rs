@@ -31,7 +31,7 @@ pub(crate) fn table(rows: &[Row<'_>]) -> String {
             safe(&letter.subscription),
             letter.op.as_str().to_owned(),
             safe(&object),
-            format!("{} x{}", safe(&letter.outcome), letter.attempts),
+            outcome(letter),
             short + cut,
         ]
     }));
@@ -46,6 +46,12 @@ pub(crate) fn table(rows: &[Row<'_>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// The outcome of the last attempt, and how many there were; of what was too large to be handed over there was none.
+fn outcome(letter: &Letter) -> String {
+    let outcome = safe(&letter.outcome);
+    if letter.attempts == 0 { outcome } else { format!("{outcome} x{}", letter.attempts) }
 }
 
 /// Text without control characters, and without those that change the direction or hide.
@@ -87,5 +93,12 @@ mod tests {
         assert!(text.ends_with(&format!("{}…\n", "é".repeat(60))), "{text}");
         let rows = [Row { cluster: "a", letter: &one }, Row { cluster: "b", letter: &one }];
         assert!(table(&rows).starts_with("ID            TIME                      CLUSTER  PLUGIN"));
+    }
+
+    #[test]
+    fn what_was_never_attempted_has_no_number_of_attempts() {
+        let tried = letter("boom");
+        let oversized = Letter { outcome: "oversized".into(), attempts: 0, ..tried.clone() };
+        assert_eq!((outcome(&tried), outcome(&oversized)), ("trap x3".into(), "oversized".into()));
     }
 }

@@ -281,8 +281,8 @@ impl State {
         self.deliver(taken)
     }
 
-    /// One event while no other is under way, rather one that has not broken a handler yet, wherever it stands: else
-    /// a few poison objects would hold all others back.
+    /// One event while no other is under way, the one that has broken handlers least often, wherever it stands: else a
+    /// few poison objects would hold all others back.
     fn probe(&mut self, now: Instant) -> Option<Step> {
         if self.queue.handing_over() > 0 {
             return None;
@@ -293,7 +293,7 @@ impl State {
         {
             return Some(Step::Read(id));
         }
-        let taken = self.queue.take_unbroken(now)?;
+        let taken = self.queue.take_least_broken(now)?;
         let event = format!("{} {}", taken.event.op(), taken.event.key());
         let step = self.deliver(taken)?;
         let change = self.breaker.probe(event);

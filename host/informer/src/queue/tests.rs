@@ -140,7 +140,7 @@ fn a_retry_that_is_due_merges_like_one_that_is_not() {
     let mut queue = queue(vec![add("n/b", 1), add(KEY, 1)], Merge::All);
     let first = queue.take(now).expect("b");
     queue.retry(&first.id, due, true);
-    let other = queue.take_unbroken(due).expect("what has not failed comes first");
+    let other = queue.take_least_broken(due).expect("what has not failed comes first");
     assert_eq!(told(&other.event), "add n/a 1");
     push(&mut queue, vec![update("n/b", 1, 2)]);
     assert_eq!(queue.len(), 2, "b waits for its turn, and merges");

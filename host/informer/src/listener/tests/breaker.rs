@@ -299,6 +299,16 @@ async fn a_probe_that_breaks_makes_quarantine_longer_and_its_attempts_count() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn probes_go_round_so_that_one_poison_object_does_not_hold_back_what_has_been_mended() {
+    let case = quarantined(ListenerConfig::default()).await;
+    *case.poison.lock().expect("poison") = vec!["a"];
+    case.probe().await;
+    case.probe().await;
+    assert_eq!(case.tries()[..2], ["a #2", "b #2"]);
+    assert_eq!(case.said()[3..4], ["recovered from probing"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn in_quarantine_the_queue_merges_whatever_the_mode() {
     let case = quarantined(ListenerConfig::default()).await;
     for version in 2..50 {
