@@ -1,12 +1,12 @@
 //! Changes of a file's bytes that know nothing of its form.
 //!
-//! Invariant: an edit can be made of any bytes, empty ones too, and grows them by a few thousand at most.
+//! Invariant: an edit can be made of any bytes, empty ones too, and grows them by [`GROWTH`] at most.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// The most bytes that one edit adds.
-const GROWTH: usize = 4096;
+/// The most bytes that one edit adds: enough for what goes deep to go too deep.
+const GROWTH: usize = 128 << 10;
 
 /// Bytes, shown as Rust writes them.
 #[derive(Clone)]
@@ -35,8 +35,8 @@ pub enum Edit {
     Insert(Index, Vec<u8>),
     /// Some bytes are gone.
     Remove(Index, u8),
-    /// Some bytes are there twice.
-    Repeat(Index, u8),
+    /// Some bytes are there so many times more: mostly once, sometimes as if nested without end.
+    Repeat(Index, u8, u16),
     /// Some bytes are those from elsewhere.
     Copy(Index, Index, u8),
     /// The rest is gone.
@@ -49,12 +49,13 @@ pub enum Edit {
 pub fn edit() -> impl Strategy<Value = Edit> {
     let few = || prop_oneof![1_u8..8, any::<u8>()];
     let number = prop_oneof![0_u64..300, Just(u64::from(u32::MAX)), Just(1 << 20), any::<u64>()];
+    let times = prop_oneof![3 => Just(1_u16), 1 => 2_u16..50, 1 => any::<u16>()];
     prop_oneof![
         4 => (any::<Index>(), 0_u8..8).prop_map(|(at, bit)| Edit::Flip(at, bit)),
         4 => (any::<Index>(), any::<u8>()).prop_map(|(at, byte)| Edit::Set(at, byte)),
         1 => (any::<Index>(), prop::collection::vec(any::<u8>(), 1..16)).prop_map(|(at, new)| Edit::Insert(at, new)),
         1 => (any::<Index>(), few()).prop_map(|(at, count)| Edit::Remove(at, count)),
-        1 => (any::<Index>(), few()).prop_map(|(at, count)| Edit::Repeat(at, count)),
+        1 => (any::<Index>(), few(), times).prop_map(|(at, count, times)| Edit::Repeat(at, count, times)),
         1 => (any::<Index>(), any::<Index>(), few()).prop_map(|(at, from, count)| Edit::Copy(at, from, count)),
         1 => any::<Index>().prop_map(Edit::Truncate),
         1 => (any::<Index>(), number, 1_usize..=10).prop_map(|(at, number, width)| Edit::Number(at, number, width)),
@@ -84,9 +85,10 @@ pub fn edited(mut bytes: Vec<u8>, edit: &Edit) -> Vec<u8> {
             let range = range(place(at), *count, bytes.len());
             bytes.drain(range);
         }
-        Edit::Repeat(at, count) => {
+        Edit::Repeat(at, count, times) => {
             let range = range(place(at), *count, bytes.len());
-            let again = bytes[range.clone()].to_vec();
+            let times = usize::from(*times).min(GROWTH / range.len().max(1));
+            let again = bytes[range.clone()].repeat(times);
             bytes.splice(range.end..range.end, again);
         }
         Edit::Copy(at, from, count) => {
@@ -120,7 +122,7 @@ pub(crate) fn leb128(mut number: u64, width: usize) -> Vec<u8> {
 }
 
 fn range(at: usize, count: u8, length: usize) -> std::ops::Range<usize> {
-    at..length.min(at + usize::from(count).min(GROWTH))
+    at..length.min(at + usize::from(count))
 }
 
 #[cfg(test)]
@@ -138,7 +140,7 @@ mod tests {
         #[test]
         fn any_bytes_can_be_edited(bytes in prop::collection::vec(any::<u8>(), 0..20), edit in edit()) {
             let length = bytes.len();
-            prop_assert!(edited(bytes, &edit).len() <= length + 1 + 256);
+            prop_assert!(edited(bytes, &edit).len() <= length + 1 + GROWTH);
         }
     }
 }

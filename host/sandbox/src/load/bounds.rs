@@ -11,6 +11,7 @@ use wasmparser::{
 };
 
 use super::LoadError;
+use super::nesting::is_nested_deeper;
 
 /// Types that may be in each other. All of WASI's command world has 32 in one section. A level takes up to 4 KB of
 /// stack (measured, unoptimized), and compiling threads have 2 MiB.
@@ -72,7 +73,9 @@ impl Walk {
                 }
                 Payload::End(_) => self.leave(),
                 Payload::ComponentTypeSection(types) => {
-                    nesting(bytes.get(types.range()).unwrap_or_default())?;
+                    if is_nested_deeper(bytes.get(types.range()).unwrap_or_default(), TYPES) {
+                        return Err(Stop::Bound(LoadError::TooDeep(TYPES)));
+                    }
                 }
                 Payload::CustomSection(custom) if worlds && custom.name().starts_with(WORLD) => {
                     match Self::default().file(custom.data(), false) {
@@ -179,13 +182,6 @@ impl Component {
             Ok(())
         }
     }
-}
-
-/// A type in a type is told by the byte 1, then 0x41 (a component's) or 0x42 (an instance's). There are at most as many
-/// levels as such pairs; to tell levels from neighbours would take a parser of all types, and there are few of either.
-fn nesting(types: &[u8]) -> Result<(), Stop> {
-    let pairs = types.windows(2).filter(|pair| matches!(pair, [1, 0x41 | 0x42])).count();
-    if pairs > TYPES { Err(Stop::Bound(LoadError::TooDeep(TYPES))) } else { Ok(()) }
 }
 
 #[cfg(test)]

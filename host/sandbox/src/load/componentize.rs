@@ -6,6 +6,7 @@
 //! known to be within bounds (see `worlds`), before the encoder sees it.
 
 use std::iter;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
@@ -22,6 +23,9 @@ use super::worlds;
 use crate::bindings::COMPONENT_TYPE;
 use crate::text;
 
+/// Imports from wasip1, which has 46 functions. The encoder looks at each as often as there are others.
+const MAX_PREVIEW1: usize = 1000;
+
 /// What the encoder has to be told about a module.
 #[derive(Debug, Default)]
 struct Shape {
@@ -29,7 +33,8 @@ struct Shape {
     /// `module.name` of what it imports from places that are no interface.
     foreign: Vec<String>,
     typed: bool,
-    preview1: bool,
+    /// Number of imports from wasip1.
+    preview1: usize,
 }
 
 /// The component made of a core module.
@@ -37,23 +42,41 @@ pub(super) fn componentize(engine: &Engine, module: &[u8]) -> Result<Vec<u8>, Lo
     bounds::check(module)?;
     Module::validate(engine, module).map_err(|error| LoadError::Invalid(super::chain(&error)))?;
     let shape = shape(module).map_err(|error| LoadError::Invalid(detail(&error.to_string())))?;
+    check(&shape)?;
+    let preview1 = shape.preview1 > 0;
     if !shape.typed {
-        has_handler(&shape)?;
+        return encode(&with_our_world(module), preview1).map_err(LoadError::Componentize);
+    }
+    unbroken(|| {
+        worlds::check(iter::once(module).chain(preview1.then_some(ADAPTER)))?;
+        encode(module, preview1).map_err(LoadError::Componentize)
+    })
+}
+
+/// Refuses a module of which it can be told beforehand that it makes no plugin.
+fn check(shape: &Shape) -> Result<(), LoadError> {
+    if !shape.typed {
+        has_handler(shape)?;
     }
     if !shape.foreign.is_empty() {
         return Err(LoadError::UnmetImports(text::names(shape.foreign.iter().map(String::as_str))));
     }
-    if shape.typed {
-        worlds::check(iter::once(module).chain(shape.preview1.then_some(ADAPTER)))?;
+    if shape.preview1 > MAX_PREVIEW1 {
+        let why = format!("it imports {} functions of wasip1, more than {MAX_PREVIEW1}", shape.preview1);
+        return Err(LoadError::Componentize(why));
     }
-    let embedded;
-    let module = if shape.typed {
-        module
-    } else {
-        embedded = with_our_world(module);
-        &embedded
-    };
-    encode(module, shape.preview1).map_err(LoadError::Componentize)
+    Ok(())
+}
+
+/// A world that is broken in a way that wit-parser (0.254.2) does not expect makes it panic: that is no fault of the
+/// host's, but of the file, and is said as such.
+fn unbroken<T>(work: impl FnOnce() -> Result<T, LoadError>) -> Result<T, LoadError> {
+    // Nothing outlives the work that could be half-changed.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<&str>().copied();
+        let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default();
+        Err(LoadError::Componentize(detail(&format!("the world in it is broken: {said}"))))
+    })
 }
 
 fn encode(module: &[u8], preview1: bool) -> Result<Vec<u8>, String> {
@@ -76,7 +99,7 @@ fn shape(module: &[u8]) -> Result<Shape, wasmparser::BinaryReaderError> {
             Payload::ImportSection(imports) => {
                 for import in imports.into_imports() {
                     let import = import?;
-                    shape.preview1 |= import.module == ADAPTER_NAME;
+                    shape.preview1 += usize::from(import.module == ADAPTER_NAME);
                     if is_foreign(import.module) {
                         shape.foreign.push(format!("{}.{}", import.module, import.name));
                     }

@@ -97,6 +97,9 @@ pub enum LoadError {
     /// The process that compiles it was killed, crashed or made nonsense.
     #[error("the process that compiled it broke: {0}")]
     CompilerBroke(String),
+    /// The process that compiles it asked for more bytes of memory than this.
+    #[error("compiling it takes more than {}, which is far more than a file of its size should need", text::bytes(usize::try_from(*.0).unwrap_or(usize::MAX)))]
+    CompileMemory(u64),
     /// The process that compiles it took too long, and was ended.
     #[error("compiling it took more than {} s (host.compile_timeout) and was ended", .0.as_secs_f64())]
     CompileTimeout(Duration),

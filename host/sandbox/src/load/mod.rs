@@ -12,6 +12,8 @@ mod exports;
 mod fuzz;
 mod imports;
 mod kind;
+mod nesting;
+mod packages;
 mod worlds;
 
 use std::borrow::Cow;

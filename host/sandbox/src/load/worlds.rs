@@ -7,14 +7,15 @@
 //! packages in an order, types of a bounded depth, and a bounded number of exports, all sections and the adapter
 //! together.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use wasmparser::{Parser, Payload};
 use wit_parser::decoding::decode_world;
-use wit_parser::{Handle, PackageName, Resolve, Type, TypeDefKind, TypeId, WorldId, WorldItem};
+use wit_parser::{Handle, Resolve, Type, TypeDefKind, TypeId, WorldId, WorldItem};
 
 use super::LoadError;
 use super::componentize::is_world;
+use super::packages::Needs;
 use crate::text;
 
 /// How deep types may be, in all worlds of a module together. A level costs the encoder a quarter of a KiB of stack;
@@ -25,17 +26,15 @@ const MAX_DEPTH: usize = 1000;
 /// it a second, 20,000 minutes. Our own world has 4.
 const MAX_EXPORTS: usize = 2000;
 
-/// Packages, and those that each needs.
-type Needs = BTreeMap<PackageName, BTreeSet<PackageName>>;
-
 /// Refuses modules (those that will be linked together) whose worlds the encoder cannot take.
 pub(super) fn check<'a>(modules: impl Iterator<Item = &'a [u8]>) -> Result<(), LoadError> {
-    let mut needs = Needs::new();
+    let worlds: Vec<&[u8]> = modules.flat_map(worlds).collect();
+    // First: decoding goes round in a circle, too. (How deep types are nested, `bounds` has looked at.)
+    are_in_order(&worlds)?;
     let (mut deep, mut exported) = (0, 0);
-    for world in modules.flat_map(worlds) {
+    for world in worlds {
         // What cannot be read the encoder does not take, and it says what is wrong with it.
         if let Ok((resolve, world)) = decode_world(world) {
-            add(&resolve, &mut needs);
             deep += depth(&resolve);
             exported += exports(&resolve, world);
         }
@@ -48,7 +47,14 @@ pub(super) fn check<'a>(modules: impl Iterator<Item = &'a [u8]>) -> Result<(), L
         let why = format!("its world exports {exported} functions, more than {MAX_EXPORTS}");
         return Err(LoadError::Componentize(why));
     }
-    let circle: Vec<String> = circle(needs).iter().map(|name| text::quoted(&name.to_string())).collect();
+    Ok(())
+}
+
+/// Refuses worlds whose packages need each other.
+fn are_in_order(worlds: &[&[u8]]) -> Result<(), LoadError> {
+    let mut needs = Needs::default();
+    worlds.iter().for_each(|world| needs.add(world));
+    let circle: Vec<String> = needs.circle().iter().map(|name| text::quoted(name)).collect();
     if circle.is_empty() {
         return Ok(());
     }
@@ -76,29 +82,6 @@ fn exports(resolve: &Resolve, world: WorldId) -> usize {
     };
     resolve.worlds[world].exports.values().map(count).sum()
 }
-
-// === packages ===
-
-fn add(resolve: &Resolve, needs: &mut Needs) {
-    for (id, package) in resolve.packages.iter() {
-        let others = resolve.package_direct_deps(id).map(|other| resolve.packages[other].name.clone());
-        needs.entry(package.name.clone()).or_default().extend(others);
-    }
-}
-
-/// What is left when every package is taken away that needs none of those left: circles, and what needs them. There
-/// are at most a thousand or two, since a world may name no more interfaces.
-fn circle(mut needs: Needs) -> Vec<PackageName> {
-    loop {
-        let names: BTreeSet<PackageName> = needs.keys().cloned().collect();
-        needs.retain(|_, others| others.iter().any(|other| names.contains(other)));
-        if needs.len() == names.len() {
-            return needs.into_keys().collect();
-        }
-    }
-}
-
-// === types ===
 
 /// Levels of the deepest type, or some number beyond [`MAX_DEPTH`].
 fn depth(resolve: &Resolve) -> usize {

@@ -220,6 +220,48 @@ fn a_world_whose_packages_need_each_other_is_refused() {
     assert_eq!(load_binary(&module).err(), Some(LoadError::Componentize(why.into())));
 }
 
+/// The decoder goes round in this circle before the encoder does.
+#[test]
+fn packages_whose_types_need_each_other_are_refused() {
+    let world = "package test:guest;
+        package a:x { interface one { record t { n: u8 } } }
+        package b:y { interface two { use a:x/one.{t}; type u = t; } }
+        package c:z { interface three { use b:y/two.{u}; f: func(a: u); } }
+        world test { include hark:plugin/plugin@0.1.0; import c:z/three; }";
+    let imports = r#"(import "c:z/three" "f" (func (param i32)))"#;
+    let right = in_world(&Guest { imports: imports.into(), ..Guest::default() }.text(), world);
+    let unmet = vec!["c:z/three".to_owned()];
+    assert_eq!(load_binary(&right).err(), Some(LoadError::UnmetImports(unmet)));
+    // The third is the first's package now.
+    let mut module = right;
+    for at in 0..module.len() {
+        if module[at..].starts_with(b"c:z/three") {
+            module[at..at + 3].copy_from_slice(b"a:x");
+        }
+    }
+    let why = "the packages of its world need each other in a circle: `a:x`, `b:y`, `test:guest`";
+    assert_eq!(load_binary(&module).err(), Some(LoadError::Componentize(why.into())));
+}
+
+/// wit-parser panics at such a world.
+#[test]
+fn a_world_that_the_encoder_breaks_at_is_the_files_trouble() {
+    let world = "package test:guest;
+        interface lists { record holder { held: list<u8> } type named = list<u8>; }
+        world test { include hark:plugin/plugin@0.1.0; import lists; }";
+    let mut module = in_world(&Guest::default().text(), world);
+    assert!(load_binary(&module).is_ok());
+    // `named` is the record's own list now, which has no name.
+    let export = b"\x04\0\x05named\x03\0";
+    let at = module.windows(export.len()).position(|found| found == export).expect("the export");
+    module[at + export.len()] = 0;
+    let error = load_binary(&module).expect_err("broken");
+    assert!(
+        matches!(&error, LoadError::Componentize(why) if why.starts_with("the world in it is broken: ")),
+        "{error}"
+    );
+}
+
 /// So many that the encoder would run out of stack, and take the host with it.
 #[test]
 fn a_world_with_endless_names_for_a_type_is_refused() {
@@ -235,6 +277,15 @@ fn a_world_with_endless_names_for_a_type_is_refused() {
     assert!(with(900).is_ok());
     let why = "the types of its world are more than 1000 levels deep";
     assert_eq!(with(20_000).err(), Some(LoadError::Componentize(why.into())));
+}
+
+/// The encoder looks at each as often as there are others.
+#[test]
+fn a_module_with_thousands_of_imports_from_wasip1_is_refused() {
+    let import = r#"(import "wasi_snapshot_preview1" "proc_exit" (func (param i32)))"#;
+    let guest = Guest { imports: import.repeat(1001), ..Guest::default() };
+    let why = "it imports 1001 functions of wasip1, more than 1000";
+    assert_eq!(load(&guest.text()).err(), Some(LoadError::Componentize(why.into())));
 }
 
 /// So many that the encoder would be at it for minutes.

@@ -51,6 +51,39 @@ fn worlds() -> Vec<World> {
     all
 }
 
+/// The worlds in those modules, as they are encoded: each is a component of its own.
+pub(super) fn encodings() -> Vec<File> {
+    let of_file = |(name, module): File| {
+        let sections = hark_fuzz::sections(&module).unwrap_or_default();
+        let worlds =
+            sections.into_iter().filter(|(number, content)| *number == 0 && content[1..].starts_with(WORLD));
+        let encodings = worlds.filter_map(|(_, content)| {
+            let start = content.windows(4).position(|magic| magic == b"\0asm")?;
+            Some((name.clone(), content[start..].to_vec()))
+        });
+        encodings.collect::<Vec<_>>()
+    };
+    modules().into_iter().flat_map(of_file).collect()
+}
+
+/// How the name of a section begins that has a world in it.
+const WORLD: &[u8] = b"component-type";
+
+/// A module with a section for each of these worlds.
+pub(super) fn with_worlds(encodings: &[&[u8]]) -> Vec<u8> {
+    let mut module = bare();
+    for (place, encoding) in encodings.iter().enumerate() {
+        let name = format!("component-type:{place}");
+        let mut content = vec![name.len() as u8];
+        content.extend_from_slice(name.as_bytes());
+        content.extend_from_slice(encoding);
+        module.push(0);
+        super::super::componentize::push_leb128(&mut module, content.len());
+        module.extend_from_slice(&content);
+    }
+    module
+}
+
 /// The module of our own world without the world in it.
 fn bare() -> Vec<u8> {
     let module = worlds()[0].module();

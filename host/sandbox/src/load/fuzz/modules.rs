@@ -1,11 +1,11 @@
-//! Targets `worlds` and `componentize`: core modules on their way to a component.
+//! Targets `worlds`, `componentize` and `sections`: core modules on their way to a component.
 //!
 //! A module of a right world becomes a component that validates. One that was changed does, or is refused; it never
 //! panics, and nothing grows beyond what its size allows.
 
 use std::time::Duration;
 
-use hark_fuzz::Target;
+use hark_fuzz::{Mutated, Target};
 use proptest::prelude::*;
 use wasmparser::{Validator, WasmFeatures};
 use wasmtime::Engine;
@@ -37,6 +37,24 @@ fn fuzz_worlds() {
         let component = componentized(&engine, &module);
         prop_assert!(component.is_ok(), "{:?}", component.err());
         is_right(&module, &component.unwrap_or_default())
+    });
+}
+
+/// Only the worlds in a module are changed, so that more of them are looked at; and there may be several.
+#[test]
+fn fuzz_sections() {
+    let engine = Engine::default();
+    let target = Target { name: "sections", cases: 400, within: Duration::from_secs(5) };
+    let input = || {
+        let worlds = prop::collection::vec(hark_fuzz::mutated(files::encodings(), 3), 1..4);
+        worlds.prop_map(|worlds| {
+            let encodings: Vec<&[u8]> = worlds.iter().map(AsRef::as_ref).collect();
+            Mutated { bytes: files::with_worlds(&encodings), from: format!("{worlds:?}"), cuts: vec![] }
+        })
+    };
+    hark_fuzz::files(target, input, |module| match componentized(&engine, module) {
+        Ok(component) => is_right(module, &component),
+        Err(error) => is_said_well(&error),
     });
 }
 
