@@ -8,10 +8,11 @@
 //! | --- | --- |
 //! | `mode` | the two ways of compiling |
 //! | `backend` | an engine for each |
-//! | `in_place` | compiling in this process: small files |
-//! | `process` | compiling in a child: large files, the parent's side |
+//! | `in_place` | compiling in this process: small files with little work in them |
+//! | `process` | compiling in a child: all others, the parent's side |
 //! | `child` | the child's side |
 //! | `turns` | how many children at a time |
+//! | `work` | how much work is in a small file |
 //! | `refusals` | contents that Winch does not take |
 //! | `counters` | how often what happened |
 
@@ -23,6 +24,7 @@ mod mode;
 mod process;
 mod refusals;
 mod turns;
+mod work;
 
 use std::time::Instant;
 
@@ -34,6 +36,7 @@ pub use self::counters::{CompileStats, ModeStats};
 use self::in_place::Pool;
 pub(crate) use self::in_place::guarded;
 pub use self::mode::Compile;
+use self::process::Failure;
 pub use self::process::{CompilerProcess, LARGE_PLUGIN_BYTES};
 use self::refusals::Refusals;
 use self::turns::Turns;
@@ -207,26 +210,50 @@ impl Compiler {
     }
 
     fn compile(&self, task: Task<'_>, backend: &Backend, key: &Key) -> Result<Component, LoadError> {
-        if let Some(process) = &self.process
-            && task.content.bytes().len() >= process.smallest
-        {
-            let _turn = self.turns.take(task.wanted).ok_or(LoadError::Abandoned)?;
-            match process.compile(task, key) {
-                Ok(artefact) => return self.keep_and_map(&artefact, backend, key),
-                Err(process::Failure::Refused(error)) => return Err(error),
+        let bytes = task.content.bytes();
+        let process = self.process.as_ref();
+        if let Some(process) = process.filter(|process| bytes.len() >= process.smallest) {
+            match self.elsewhere(process, task, backend, key) {
+                Ok(component) => return Ok(component),
+                Err(Failure::Refused(error)) => return Err(error),
                 // Better slower neighbours for a moment than no plugin.
-                Err(process::Failure::NotStarted(error)) => {
+                Err(Failure::NotStarted(error)) => {
                     tracing::warn!("cannot start a process to compile in, so this one does it: {error}");
                 }
             }
         }
-        let component = self.pool.compile(&self.backends, backend, task.content.bytes())?;
+        let wasm = self.pool.component_bytes(&self.backends, bytes)?;
+        if let Some(process) =
+            process.filter(|process| bytes.len() < process.smallest && work::is_much(&wasm))
+        {
+            let compiled = self.elsewhere(process, task, backend, key);
+            return compiled.map_err(|failure| match failure {
+                Failure::Refused(error) => error,
+                Failure::NotStarted(error) => {
+                    LoadError::CompilerBroke(format!("it cannot be started: {error}"))
+                }
+            });
+        }
+        let component = self.pool.compile(backend, &wasm)?;
         let kept = self.cache.as_ref().and_then(|cache| {
             in_place::keep(cache, key, &component);
             mapped(cache, backend, key)
         });
         // The file's pages need no memory of their own.
         Ok(kept.unwrap_or(component))
+    }
+
+    /// In a process of its own, when it is this file's turn.
+    fn elsewhere(
+        &self,
+        process: &CompilerProcess,
+        task: Task<'_>,
+        backend: &Backend,
+        key: &Key,
+    ) -> Result<Component, Failure> {
+        let _turn = self.turns.take(task.wanted).ok_or(Failure::Refused(LoadError::Abandoned))?;
+        let artefact = process.compile(task, key)?;
+        self.keep_and_map(&artefact, backend, key).map_err(Failure::Refused)
     }
 
     /// What a child has made goes into the cache, and is mapped from there; without one it stays in memory.

@@ -1,8 +1,9 @@
 //! Compiling in this process, on threads that everything else comes before.
 //!
-//! Used for small files, for all files by a program that offers no process to compile in, and by the child itself.
+//! Used for small files with little work in them (see `work`), for all files by a program that offers no process to compile in, and by the child itself.
 //! Invariant: wasmtime's compiler runs on the pool's threads, whoever asks; the threads live as long as the engine.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
@@ -21,16 +22,19 @@ pub(crate) const NICE: i32 = 10;
 pub(crate) struct Pool(OnceLock<Option<ThreadPool>>);
 
 impl Pool {
-    /// The component made of a file.
-    pub(crate) fn compile(
+    /// The component that a file is, or is turned into, not compiled.
+    pub(crate) fn component_bytes<'a>(
         &self,
         backends: &Backends,
-        backend: &Backend,
-        bytes: &[u8],
-    ) -> Result<Component, LoadError> {
+        bytes: &'a [u8],
+    ) -> Result<Cow<'a, [u8]>, LoadError> {
+        guarded(|| self.install(|| component_bytes(backends, bytes)))
+    }
+
+    /// The component made of its bytes.
+    pub(crate) fn compile(&self, backend: &Backend, component: &[u8]) -> Result<Component, LoadError> {
         let compile = || {
-            let component = component_bytes(backends, bytes)?;
-            Component::from_binary(&backend.engine, &component)
+            Component::from_binary(&backend.engine, component)
                 .map_err(|error| LoadError::Compile(load::chain(&error)))
         };
         guarded(|| self.install(compile))
@@ -60,10 +64,7 @@ impl Pool {
     }
 }
 
-fn component_bytes<'a>(
-    backends: &Backends,
-    bytes: &'a [u8],
-) -> Result<std::borrow::Cow<'a, [u8]>, LoadError> {
+fn component_bytes<'a>(backends: &Backends, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, LoadError> {
     // Cranelift's engine knows more of Wasm: what Winch does not take is found out when it compiles.
     load::component_bytes(&backends.optimized.engine, bytes)
 }

@@ -1,6 +1,6 @@
 //! Compiling in a process of its own: the parent's side.
 //!
-//! Used by the compiler for large files. The child gets the file as its standard input, and writes the sealed artefact to
+//! Used by the compiler for large files, and for small ones with much work in them. The child gets the file as its standard input, and writes the sealed artefact to
 //! its standard output and, if there is none, the reason to its standard error; all three are files in memory, so nobody
 //! ever waits for the other to read. (The artefact is then copied into the cache by the parent: a full disk is not the
 //! plugin's fault, and a child that is killed leaves nothing behind.) Invariants: the child has no environment, no
@@ -80,8 +80,11 @@ impl CompilerProcess {
         let mut child = self.start(&streams, key).map_err(Failure::NotStarted)?;
         let status = child.wait(self.timeout, task.wanted).map_err(Failure::Refused)?;
         let messages = messages(streams.messages);
-        let result =
-            if status.success() { result(streams.output, key) } else { Err(refusal(status, &messages)) };
+        let result = if status.success() {
+            result(streams.output, key)
+        } else {
+            Err(refusal(status, &messages, child::memory_for(task.content.bytes().len())))
+        };
         if matches!(result, Err(LoadError::CompilerBroke(_) | LoadError::Panicked)) && !messages.is_empty() {
             let content = key.content().short();
             tracing::error!("compiling {content}: {}", text::clean(&messages, LOGGED_MAX));
@@ -176,13 +179,17 @@ fn result(output: File, key: &Key) -> Result<Artefact, LoadError> {
     }
 }
 
-/// Why a child that ended badly has made nothing.
-fn refusal(status: ExitStatus, messages: &str) -> LoadError {
+/// Why a child that ended badly, which might have had so many bytes of memory, has made nothing.
+fn refusal(status: ExitStatus, messages: &str, memory: u64) -> LoadError {
     let last = messages.lines().next_back().unwrap_or_default();
     if status.code() == Some(i32::from(child::REFUSED))
         && let Ok(error) = serde_json::from_str(last)
     {
         return error;
+    }
+    // The standard library's words, before it aborts.
+    if status.signal() == Some(6) && messages.contains("memory allocation of ") {
+        return LoadError::CompileMemory(memory);
     }
     LoadError::CompilerBroke(match (status.signal(), status.code()) {
         (Some(9), _) => {

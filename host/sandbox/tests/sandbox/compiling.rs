@@ -225,6 +225,11 @@ fn what_a_compiler_process_does_is_that_files_error() {
         ("echo dying >&2; exit 7", broke("it ended with exit code 7")),
         (refused, LoadError::Compile("too odd".into())),
         ("exit 3", broke("it ended with exit code 3")),
+        ("kill -6 $$", broke("it was ended by signal 6")),
+        (
+            "echo 'memory allocation of 96 bytes failed' >&2; kill -6 $$",
+            LoadError::CompileMemory((1 << 30) + 80 * large().len() as u64),
+        ),
         ("exit 0", broke("its artefact cannot be used: it is cut short or has grown")),
         ("cat", broke("its artefact cannot be used: it is not sealed")),
     ];
@@ -235,6 +240,25 @@ fn what_a_compiler_process_does_is_that_files_error() {
         assert_eq!(counts(&engine, Compile::Optimized), [0, 0, 0, 1]);
         engine.load(Guest::default().text().as_bytes(), WAT).expect("small files need no process");
     }
+}
+
+/// Sixty loops around the uses of a thousand variables: 10 KB that take Cranelift seconds.
+#[test]
+fn a_small_file_with_much_work_in_it_is_compiled_in_a_process_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = scripted(folder.path(), "exit 7", Duration::from_secs(60));
+    let uses: String = (0..1000).map(|n| format!("local.get {n} drop ")).collect();
+    let loops = |count: usize| {
+        let extra = format!(
+            "(func (local {}) {} {uses} {})",
+            "i32 ".repeat(1000),
+            "loop ".repeat(count),
+            "end ".repeat(count)
+        );
+        engine.load(Guest { extra, ..Guest::default() }.text().as_bytes(), WAT).err()
+    };
+    assert_eq!(loops(20), None);
+    assert_eq!(loops(60), Some(LoadError::CompilerBroke("it ended with exit code 7".into())));
 }
 
 #[test]
