@@ -27,8 +27,7 @@ const ENTRIES: [(&str, &str); 5] = [
 ];
 
 /// `[defaults]` and `[plugins.NAME]`, each with a deadline or with none; the budget; and what then ends a guest that
-/// spins. A budget is time on the clock, of which a busy machine may take any amount: where the deadline is to be first,
-/// it is long.
+/// spins. Where the deadline is to be first, the budget is long.
 const SETTINGS: [(&str, &str, &str, &str); 4] = [
     ("\"80ms\"", "\"120ms\"", "1h", "used its deadline of 120ms (limits.deadline)"),
     ("\"80ms\"", "\"off\"", "400ms", "used its budget of 400ms for one event (limits.budget)"),

@@ -1,5 +1,7 @@
-//! How long a call has run: CPU time against the deadline, the clock against the budget, and each host call's wait
-//! against its own limit.
+//! How long a call has run: its CPU time against the deadline, each host call's wait against its own limit, and both
+//! together, for a whole event, against the budget.
+//!
+//! Time in which the machine had no core for the guest is neither, so it is charged to nobody.
 //!
 //! One [`Deadline`] belongs to one store. `instance` starts it before a call and polls the call through
 //! [`Deadline::watch`], which keeps the ticker awake; so the store's epoch callback asks [`Deadline::tick`] every 10 ms
@@ -11,9 +13,9 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::host_calls::HostCalls;
 use crate::limits::Limits;
@@ -50,8 +52,10 @@ pub(crate) struct Deadline {
 struct Clocks {
     /// CPU time that the call may use; none: what the budget allows.
     limit: Option<Duration>,
-    /// When the event's budget is used up.
-    ends: Instant,
+    /// What the event may take.
+    budget: Duration,
+    /// What the event has taken in earlier polls, of this call and of those before it: CPU time, and waits.
+    spent: Duration,
     /// CPU time used in earlier polls of the call.
     used: Duration,
     /// The thread's CPU clock when the present poll began, as far as is known. A call that ends before the
@@ -59,15 +63,28 @@ struct Clocks {
     since: Option<Duration>,
 }
 
-/// The wait for one host call: its number, and when it has lasted too long.
-type Wait = Option<(u64, Pin<Box<Sleep>>)>;
+/// The wait for one host call.
+struct Wait {
+    /// Of the host call.
+    number: u64,
+    /// What was waited until then is counted.
+    counted: Instant,
+    /// The time is over.
+    over: Pin<Box<Sleep>>,
+    /// What it overruns then.
+    overruns: Overrun,
+}
 
 impl Deadline {
     pub(crate) fn new(limits: &Limits, usage: &Arc<Usage>, ticker: &Arc<Ticker>) -> Self {
-        let clocks =
-            Clocks { limit: limits.deadline, ends: limits.ends(), used: Duration::ZERO, since: None };
         Self {
-            clocks: Mutex::new(clocks),
+            clocks: Mutex::new(Clocks {
+                limit: limits.deadline,
+                budget: limits.budget,
+                spent: Duration::ZERO,
+                used: Duration::ZERO,
+                since: None,
+            }),
             calls: HostCalls::default(),
             host_call: limits.host_call,
             usage: Arc::clone(usage),
@@ -75,10 +92,15 @@ impl Deadline {
         }
     }
 
-    /// Sets the CPU clock to zero for a call whose event must be done at `ends`.
-    pub(crate) fn start(&self, ends: Instant) {
+    /// The call that comes is the first one of another event.
+    pub(crate) fn begin_event(&self) {
+        self.clocks().spent = Duration::ZERO;
+        self.begin_call();
+    }
+
+    /// Sets the CPU clock to zero for a call.
+    pub(crate) fn begin_call(&self) {
         let mut clocks = self.clocks();
-        clocks.ends = ends;
         clocks.used = Duration::ZERO;
         clocks.since = None;
         self.calls.reset();
@@ -93,23 +115,21 @@ impl Deadline {
     pub(crate) fn tick(&self) -> Result<(), Overrun> {
         self.calls.is_break();
         let mut clocks = self.clocks();
-        if let Some(limit) = clocks.limit {
-            let now = cpu_time();
-            let since = *clocks.since.get_or_insert(now);
-            if clocks.used + now.saturating_sub(since) >= limit {
-                return Err(Overrun::Deadline);
-            }
+        let now = cpu_time();
+        let ran = now.saturating_sub(*clocks.since.get_or_insert(now));
+        if clocks.limit.is_some_and(|limit| clocks.used + ran >= limit) {
+            return Err(Overrun::Deadline);
         }
-        if Instant::now() >= clocks.ends {
+        if clocks.spent + ran >= clocks.budget {
             return Err(Overrun::Budget);
         }
         Ok(())
     }
 
-    /// The call, with its CPU time counted over all its polls, and ended when a host call waits too long.
+    /// The call, with its CPU time and its waits counted over all its polls, and ended when a host call waits too long.
     ///
     /// # Errors
-    /// The call's own, or [`Overrun::HostCall`].
+    /// The call's own, or an [`Overrun`].
     pub(crate) async fn watch<T>(
         &self,
         call: impl Future<Output = wasmtime::Result<T>>,
@@ -117,50 +137,68 @@ impl Deadline {
         let _ticks = self.ticker.call();
         let _count = Count { deadline: self, before: self.calls.begun() };
         let mut call = pin!(call);
-        let mut wait: Wait = None;
+        let mut wait = None;
         let mut first = true;
         poll_fn(|context| {
             if !first {
-                self.resume();
+                self.resume(wait.as_mut());
             }
             first = false;
             let answer = call.as_mut().poll(context);
+            self.pause();
             if answer.is_ready() {
                 return answer;
             }
-            self.pause();
             self.waits_too_long(&mut wait, context).map(|overrun| Err(overrun.into()))
         })
         .await
     }
 
-    fn resume(&self) {
+    fn resume(&self, wait: Option<&mut Wait>) {
         let mut clocks = self.clocks();
-        if clocks.limit.is_some() {
-            clocks.since = Some(cpu_time());
+        clocks.since = Some(cpu_time());
+        if let Some(wait) = wait {
+            let now = Instant::now();
+            clocks.spent += now - std::mem::replace(&mut wait.counted, now);
         }
     }
 
     fn pause(&self) {
         let mut clocks = self.clocks();
         if let Some(since) = clocks.since.take() {
-            clocks.used += cpu_time().saturating_sub(since);
+            let ran = cpu_time().saturating_sub(since);
+            clocks.used += ran;
+            clocks.spent += ran;
         }
     }
 
-    /// The call is pending: if that is because of a host call, for how long already?
-    fn waits_too_long(&self, wait: &mut Wait, context: &mut Context<'_>) -> Poll<Overrun> {
+    /// The call is pending: if that is because of a host call, for how long already? Else it is a break, after which it
+    /// goes on by itself.
+    fn waits_too_long(&self, wait: &mut Option<Wait>, context: &mut Context<'_>) -> Poll<Overrun> {
         let Some(number) = self.calls.current() else {
             *wait = None;
             return Poll::Pending;
         };
-        if wait.as_ref().is_none_or(|(waits_for, _)| *waits_for != number) {
-            *wait = Some((number, Box::pin(sleep(self.host_call))));
+        if wait.as_ref().is_none_or(|wait| wait.number != number) {
+            *wait = Some(self.begin_wait(number));
         }
         match wait {
-            Some((_, over)) => over.as_mut().poll(context).map(|()| Overrun::HostCall(self.calls.name())),
+            Some(wait) => wait.over.as_mut().poll(context).map(|()| wait.overruns),
             None => Poll::Pending,
         }
+    }
+
+    fn begin_wait(&self, number: u64) -> Wait {
+        let left = {
+            let clocks = self.clocks();
+            clocks.budget.saturating_sub(clocks.spent)
+        };
+        let (most, overruns) = if left < self.host_call {
+            (left, Overrun::Budget)
+        } else {
+            (self.host_call, Overrun::HostCall(self.calls.name()))
+        };
+        Wait { number, counted: Instant::now(), over: Box::pin(sleep(most)), overruns }
     }
 
     fn clocks(&self) -> MutexGuard<'_, Clocks> {
@@ -214,9 +252,15 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_at_the_budget_whether_there_is_a_deadline_or_not() {
+    fn spinning_ends_at_the_budget_whether_there_is_a_deadline_or_not() {
         for limit in [Some(FAR), None] {
-            assert_eq!(deadline(limit, Duration::ZERO).tick(), Err(Overrun::Budget));
+            let deadline = deadline(limit, Duration::from_millis(5));
+            let mut answer = Ok(());
+            spin_until(|| {
+                answer = deadline.tick();
+                answer.is_err()
+            });
+            assert_eq!(answer, Err(Overrun::Budget));
         }
     }
 
@@ -224,8 +268,14 @@ mod tests {
     fn a_new_call_starts_afresh() {
         let deadline = deadline(Some(Duration::from_millis(1)), FAR);
         spin_until(|| deadline.tick().is_err());
-        deadline.start(Instant::now() + FAR);
+        deadline.begin_call();
         assert_eq!(deadline.tick(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_budget_without_end_is_no_panic() {
+        let deadline = deadline(None, Duration::MAX);
+        assert_eq!((deadline.tick(), deadline.begin_wait(1).overruns), (Ok(()), Overrun::HostCall(None)));
     }
 
     #[tokio::test]
@@ -243,19 +293,21 @@ mod tests {
         assert!(ticks > 1, "each poll alone is far below the limit");
     }
 
+    /// A host call that waits for so many seconds.
+    async fn waits(deadline: &Deadline, name: &'static str, seconds: u64) {
+        deadline.calls().passes(CallHook::CallingHost);
+        deadline.calls().is_called(name);
+        sleep(Duration::from_secs(seconds)).await;
+        deadline.calls().passes(CallHook::ReturningFromHost);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn each_host_call_has_the_limit_for_itself_and_is_named() {
-        let (deadline, begun) = (deadline(None, FAR), tokio::time::Instant::now());
-        let waits = async |name, seconds| {
-            deadline.calls().passes(CallHook::CallingHost);
-            deadline.calls().is_called(name);
-            sleep(Duration::from_secs(seconds)).await;
-            deadline.calls().passes(CallHook::ReturningFromHost);
-        };
+        let (deadline, begun) = (deadline(None, FAR), Instant::now());
         let call = async {
-            waits("one", 9).await;
-            waits("two", 9).await;
-            waits("three", 11).await;
+            waits(&deadline, "one", 9).await;
+            waits(&deadline, "two", 9).await;
+            waits(&deadline, "three", 11).await;
             Ok(())
         };
         let error = deadline.watch(call).await.expect_err("the third one waits too long");
@@ -264,12 +316,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waits_outside_of_host_calls_is_the_budgets_business() {
-        let deadline = deadline(None, FAR);
+    async fn the_waits_of_an_event_are_its_budgets_over_all_its_calls() {
+        let deadline = deadline(None, Duration::from_secs(30));
+        let eight = async || {
+            waits(&deadline, "poll", 8).await;
+            Ok(())
+        };
+        for _ in 0..3 {
+            deadline.begin_call();
+            deadline.watch(eight()).await.expect("24 of 30 seconds");
+        }
+        let begun = Instant::now();
+        let error = deadline.watch(eight()).await.expect_err("6 are left");
+        assert_eq!((error.downcast_ref(), begun.elapsed().as_secs()), (Some(&Overrun::Budget), 6));
+        deadline.begin_event();
+        deadline.watch(eight()).await.expect("another event");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_in_which_the_guest_neither_runs_nor_waits_is_charged_to_nobody() {
+        let deadline = deadline(Some(Duration::from_secs(1)), Duration::from_secs(30));
         let call = async {
+            // A break that the machine makes long.
             sleep(FAR).await;
+            waits(&deadline, "poll", 9).await;
             Ok(7)
         };
         assert_eq!(deadline.watch(call).await.expect("an answer"), 7);
+        assert_eq!(deadline.clocks().spent.as_secs(), 9);
     }
 }

@@ -8,10 +8,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use hark_informer::cache::CacheReader;
-use hark_informer::handler::{Delivery, Event, EventHandler, HandleFuture, Outcome};
-use tokio::time::timeout;
-
 use crate::bindings::hark::plugin::plugin_types::Failure;
 use crate::cap::Cap;
 use crate::context::Context;
@@ -24,6 +20,8 @@ use crate::recycle::{self, Notices};
 use crate::text;
 use crate::thread_clock::ThreadClock;
 use crate::usage::Restart;
+use hark_informer::cache::CacheReader;
+use hark_informer::handler::{Delivery, Event, EventHandler, HandleFuture, Outcome};
 
 /// Hands events to a plugin.
 pub struct PluginHandler {
@@ -63,9 +61,7 @@ impl PluginHandler {
         }
         let running = self.instance.take();
         output.begin(delivery);
-        let call = self.setup.call(running, delivery, limits.ends());
-        let answer = timeout(limits.budget, call).await.unwrap_or_else(|_| Err(Fault::budget(limits)));
-        let outcome = match answer {
+        let outcome = match self.setup.call(running, delivery).await {
             Ok((instance, answer)) => {
                 self.keep(instance);
                 outcome::of_answer(answer)
@@ -113,18 +109,17 @@ impl Setup {
         &self,
         running: Option<Instance>,
         delivery: &Delivery,
-        ends: Instant,
     ) -> Result<(Instance, Result<(), Failure>), Fault> {
         let instance = match running {
             Some(instance) => instance,
-            None => self.start(ends).await.map_err(|broken| self.examine(broken))?,
+            None => self.start().await.map_err(|broken| self.examine(broken))?,
         };
-        instance.handle(delivery, ends).await.map_err(|broken| self.examine(broken))
+        instance.handle(delivery).await.map_err(|broken| self.examine(broken))
     }
 
-    async fn start(&self, ends: Instant) -> Result<Instance, Broken> {
+    async fn start(&self) -> Result<Instance, Broken> {
         let purpose = Purpose::Events(Arc::clone(&self.cache));
-        Instance::start(&self.plugin, &self.context, &self.output, purpose, ends).await
+        Instance::start(&self.plugin, &self.context, &self.output, purpose).await
     }
 
     /// What happened to an instance; hands on its core dump, if there is one.

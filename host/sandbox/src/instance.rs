@@ -5,7 +5,6 @@
 //! answer, so that after an error, or when the call is abandoned, nobody has an instance that could be entered again.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use hark_informer::cache::CacheReader;
 use hark_informer::handler::{DeleteReason, Delivery, Event};
@@ -49,17 +48,15 @@ pub(crate) struct Broken {
 }
 
 impl Instance {
-    /// Starts a guest, which may run code of its own. It must be done by `ends`.
+    /// Starts a guest, which may run code of its own; on the budget of what it is started for.
     pub(crate) async fn start(
         plugin: &Plugin,
         context: &Context,
         output: &Arc<Output>,
         purpose: Purpose,
-        ends: Instant,
     ) -> Result<Self, Broken> {
         let deadline = Arc::new(Deadline::new(&context.limits, &context.usage, plugin.ticker()));
         let mut store = store(plugin, context, output, purpose, &deadline);
-        deadline.start(ends);
         match deadline.watch(plugin.pre().instantiate_async(&mut store)).await {
             Ok(guest) => Ok(Self { store, guest, deadline, events: 0 }),
             Err(error) => Err(Broken { error, entry: Entry::Start, store }),
@@ -67,11 +64,8 @@ impl Instance {
     }
 
     /// Asks the guest what it is, which ends the instance.
-    pub(crate) async fn describe(
-        mut self,
-        ends: Instant,
-    ) -> Result<Result<wit::Description, String>, Broken> {
-        self.prepare(None, ends);
+    pub(crate) async fn describe(mut self) -> Result<Result<wit::Description, String>, Broken> {
+        self.prepare(None);
         let call = self.guest.hark_plugin_handler().call_describe(&mut self.store);
         let answer = self.deadline.watch(call).await;
         answer.map_err(|error| self.broken(error, Entry::Describe))
@@ -81,9 +75,8 @@ impl Instance {
     pub(crate) async fn handle(
         mut self,
         delivery: &Delivery,
-        ends: Instant,
     ) -> Result<(Self, Result<(), wit::Failure>), Broken> {
-        self.prepare(Some(delivery), ends);
+        self.prepare(Some(delivery));
         match self.call(delivery).await {
             Ok(answer) => {
                 self.events += 1;
@@ -122,8 +115,12 @@ impl Instance {
         self.store.data().limiter.memory()
     }
 
-    fn prepare(&mut self, delivery: Option<&Delivery>, ends: Instant) {
-        self.deadline.start(ends);
+    fn prepare(&mut self, delivery: Option<&Delivery>) {
+        // It was started for its first event, whose budget goes on.
+        match self.events {
+            0 => self.deadline.begin_call(),
+            _ => self.deadline.begin_event(),
+        }
         self.store.data_mut().delivery = delivery.cloned();
         // The epoch went on since the last call; without this the call would begin with a break.
         self.store.set_epoch_deadline(1);

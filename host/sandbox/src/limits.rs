@@ -3,7 +3,7 @@
 //! [`Limits`] comes from the operator's file; every store is made with one (see `instance`), and the part of it that
 //! is counted in memory is enforced by `limiter`. Invariant: whatever is not said has a safe default.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What each call of one plugin may use. The keys named are those of `limits` in `hark.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +34,8 @@ pub struct Limits {
     pub deadline: Option<Duration>,
     /// `host_call`: time on the clock that one host call may wait. Default 10 s.
     pub host_call: Duration,
-    /// `budget`: time on the clock for one event, from starting an instance (if need be) to the answer,
-    /// waits included. Default 30 s.
+    /// `budget`: what one event may take, from starting an instance (if need be) to the answer: CPU time, and waits in
+    /// host calls. Default 30 s. Like the deadline, it does not count the time in which the machine is busy with others.
     pub budget: Duration,
     /// `object`: bytes of one object's text handed over. Default 4 MiB (etcd's own limit is 1.5 MiB). Whoever hands
     /// events over leaves larger ones out; one that comes all the same is given up as permanent.
@@ -71,24 +71,5 @@ impl Default for Limits {
             recycle_events: None,
             recycle_memory: None,
         }
-    }
-}
-
-impl Limits {
-    /// When an event that begins now must be done. A budget beyond what a clock can tell counts as a day.
-    pub(crate) fn ends(&self) -> Instant {
-        let now = Instant::now();
-        now.checked_add(self.budget).unwrap_or_else(|| now + Duration::from_secs(86_400))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_budget_without_end_is_no_panic() {
-        let limits = Limits { budget: Duration::MAX, ..Limits::default() };
-        assert!(limits.ends() > Instant::now());
     }
 }

@@ -64,12 +64,6 @@ impl Fault {
         Self { kind, cap, message: text::clean(&message, MESSAGE_BYTES) }
     }
 
-    /// The event's budget ran out while the guest waited.
-    pub(crate) fn budget(limits: &Limits) -> Self {
-        let (cap, message) = overrun_cause(Overrun::Budget, limits);
-        Self { kind: FaultKind::Timeout, cap: Some(cap), message }
-    }
-
     /// The same with a remark at its end.
     pub(crate) fn with(mut self, remark: &str) -> Self {
         self.message.push_str(remark);

@@ -4,9 +4,6 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
-
-use tokio::time::timeout;
 
 use crate::bindings::PluginPre;
 use crate::bindings::hark::plugin::plugin_types as wit;
@@ -109,13 +106,8 @@ impl Plugin {
     /// [`DescribeError`] if it gives none, or one that breaks the contract.
     pub async fn describe(&self, context: &Context) -> Result<Description, DescribeError> {
         let output = Output::new(context);
-        let limits = &context.limits;
         let _clock = ThreadClock::start(&context.usage);
-        let call = self.ask(context, &output, limits.ends());
-        let answer = match timeout(limits.budget, call).await {
-            Ok(answer) => answer.map_err(|broken| broken.fault(limits)),
-            Err(_) => Err(Fault::budget(limits)),
-        };
+        let answer = self.ask(context, &output).await.map_err(|broken| broken.fault(&context.limits));
         output.end();
         match answer {
             Ok(Ok(description)) => description::check(description).map_err(DescribeError::Invalid),
@@ -134,9 +126,8 @@ impl Plugin {
         &self,
         context: &Context,
         output: &Arc<Output>,
-        ends: Instant,
     ) -> Result<Result<wit::Description, String>, Broken> {
-        Instance::start(self, context, output, Purpose::Describe, ends).await?.describe(ends).await
+        Instance::start(self, context, output, Purpose::Describe).await?.describe().await
     }
 }
 
