@@ -150,6 +150,44 @@ async fn settings_choose_what_event_log_watches_and_act_when_the_file_is_saved()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_the_host_that_changes_is_said_to_act_at_the_next_start() -> Result<()> {
+    let cluster = cluster().await?;
+    let hark = Setup::new()?
+        .config("[host]\nwasm_stack = \"1MiB\"\n")?
+        .plugin("counter", &fixture("counter-v1"))?
+        .run(cluster.kubeconfig())?;
+    hark.says(&["counter started"]).await;
+    let file = hark.folder().join("hark.toml");
+    fs::write(&file, "[host]\nwasm_stack = \"2MiB\"\n")?;
+    hark.says(&["host.wasm_stack changed: acts at the next start"]).await;
+    fs::write(&file, "[host]\nwasm_stack = \"2MiB\"\nplugins = \"elsewhere\"\nlog = \"warn\"\n")?;
+    hark.says(&["host.plugins, host.log changed: act at the next start"]).await;
+    fs::write(&file, "[host]\nlog = \"hark=loud\"\nstate_dir = \"\"\n")?;
+    hark.says(&[
+        "hark.toml has 2 errors",
+        "host.log: log filter \"hark=loud\": ",
+        "host.state_dir: expected a path, found \"\"",
+    ])
+    .await;
+    assert_eq!(occurrences(&hark, "at the next start"), 2, "{}", hark.stderr());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_for_core_dumps_that_cannot_be_made_keeps_no_host_from_starting() -> Result<()> {
+    let cluster = cluster().await?;
+    cluster.create("poison", "x").await?;
+    let hark = Setup::new()?
+        .config("[host]\ncore_dumps = \"/proc/dumps\"\n")?
+        .plugin("bad", &fixture("trap-always"))?
+        .run(cluster.kubeconfig())?;
+    hark.says(&["no core dumps are kept: cannot use /proc/dumps: ", "bad started", "trap, attempt 1: "])
+        .await;
+    assert_eq!(occurrences(&hark, "core dump, to be"), 0, "{}", hark.stderr());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_that_is_being_written_is_read_when_it_is_whole() -> Result<()> {
     let cluster = cluster().await?;
     let whole = "[plugins.event-log.settings]\nkinds = [\"v1/Namespace\"]\n";

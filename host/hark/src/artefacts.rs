@@ -3,7 +3,6 @@
 //! Used by the composition root. Invariant: a cache that cannot be had is said once, with the cure, and stops nothing.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use hark_sandbox::{ArtefactCache, Compile, CompilerProcess, EngineOptions, LARGE_PLUGIN_BYTES};
@@ -28,23 +27,6 @@ pub(crate) enum CacheFolder {
     /// `off`: nothing is kept.
     Off,
     At(PathBuf),
-}
-
-/// It is empty.
-#[derive(Debug, thiserror::Error)]
-#[error("expected a folder, or \"off\", found \"\"")]
-pub(crate) struct NoFolder;
-
-impl FromStr for CacheFolder {
-    type Err = NoFolder;
-
-    fn from_str(text: &str) -> Result<Self, NoFolder> {
-        match text {
-            "" => Err(NoFolder),
-            "off" => Ok(Self::Off),
-            path => Ok(Self::At(PathBuf::from(path))),
-        }
-    }
 }
 
 /// What the engine may use, as the configuration says.

@@ -23,6 +23,7 @@ use reader::Reader;
 
 use crate::admin::AdminAddress;
 use crate::artefacts::CacheFolder;
+use crate::telemetry::LogFilter;
 
 /// Bytes of the largest file that is read: a thousand times what one has.
 const MAX_SIZE: u64 = 1 << 20;
@@ -52,7 +53,7 @@ pub(crate) struct HostConfig {
     /// `compile_timeout`: how long a process may compile.
     pub(crate) compile_timeout: Option<Duration>,
     /// `log`: a filter as `RUST_LOG` takes it.
-    pub(crate) log: Option<String>,
+    pub(crate) log: Option<LogFilter>,
     /// `strip_managed_fields`.
     pub(crate) strip_managed_fields: Option<bool>,
     /// `wasm_stack`: bytes of stack of guest code.
@@ -62,6 +63,36 @@ pub(crate) struct HostConfig {
 }
 
 impl HostConfig {
+    /// The keys that `other` has otherwise.
+    pub(crate) fn differing(&self, other: &Self) -> Vec<&'static str> {
+        // Taken apart, so that no key that is still to come is forgotten.
+        let Self {
+            plugins,
+            admin,
+            state_dir,
+            cache_dir,
+            cache_size,
+            compile_timeout,
+            log,
+            strip_managed_fields,
+            wasm_stack,
+            core_dumps,
+        } = self;
+        let keys = [
+            ("host.plugins", *plugins != other.plugins),
+            ("host.admin", *admin != other.admin),
+            ("host.state_dir", *state_dir != other.state_dir),
+            ("host.cache_dir", *cache_dir != other.cache_dir),
+            ("host.cache_size", *cache_size != other.cache_size),
+            ("host.compile_timeout", *compile_timeout != other.compile_timeout),
+            ("host.log", *log != other.log),
+            ("host.strip_managed_fields", *strip_managed_fields != other.strip_managed_fields),
+            ("host.wasm_stack", *wasm_stack != other.wasm_stack),
+            ("host.core_dumps", *core_dumps != other.core_dumps),
+        ];
+        keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
     /// How the Wasm engine runs plugins.
     pub(crate) fn run(&self) -> RunOptions {
         let usual = RunOptions::default();
@@ -215,23 +246,22 @@ impl Config {
 
 fn read_host(reader: &mut Reader<'_>) -> HostConfig {
     HostConfig {
-        plugins: reader.string("plugins").map(PathBuf::from),
+        plugins: reader.path("plugins"),
         admin: reader.parsed("admin"),
-        state_dir: reader.string("state_dir").map(PathBuf::from),
-        cache_dir: reader.parsed("cache_dir"),
+        state_dir: reader.path("state_dir"),
+        cache_dir: reader
+            .unless_off("cache_dir", |reader| reader.path("cache_dir"))
+            .map(|folder| folder.map_or(CacheFolder::Off, CacheFolder::At)),
         cache_size: reader.bytes("cache_size", 1 << 20, 1 << 40),
         compile_timeout: reader.duration(
             "compile_timeout",
             Duration::from_millis(10),
             Duration::from_secs(3600),
         ),
-        log: reader.string("log"),
+        log: reader.parsed("log"),
         strip_managed_fields: reader.boolean("strip_managed_fields"),
         wasm_stack: reader.bytes("wasm_stack", 64 << 10, 64 << 20),
-        core_dumps: reader
-            .unless_off("core_dumps", |reader| reader.string("core_dumps"))
-            .flatten()
-            .map(PathBuf::from),
+        core_dumps: reader.unless_off("core_dumps", |reader| reader.path("core_dumps")).flatten(),
     }
 }
 
@@ -325,6 +355,9 @@ mod tests {
             plugins = 7
             admin = "localhost"
             cache_dir = ""
+            state_dir = ""
+            core_dumps = ""
+            log = "hark=bogus"
             compile_timeout = "1ms"
             [defaults]
             on_reload = "sometimes"
@@ -339,11 +372,14 @@ mod tests {
         )
         .expect_err("invalid");
         for want in [
-            "hark.toml has 17 errors",
+            "hark.toml has 20 errors",
             "colour: unknown key",
             "host.plugins: expected a string, found an integer",
             "host.admin: expected an IP address with a port such as \"127.0.0.1:9464\", or \"off\", found \"localhost\"",
-            "host.cache_dir: expected a folder, or \"off\", found \"\"",
+            "host.cache_dir: expected a path, found \"\"",
+            "host.state_dir: expected a path, found \"\"",
+            "host.core_dumps: expected a path, found \"\"",
+            "host.log: log filter \"hark=bogus\": ",
             "host.compile_timeout: \"1ms\" is out of range (10ms to 3600s)",
             "defaults.compile: expected \"fast\" or \"optimized\", found \"quick\"",
             "defaults.on_reload: expected \"replay\" or \"continue\", found \"sometimes\"",
@@ -360,6 +396,49 @@ mod tests {
         ] {
             assert!(error.contains(want), "{want:?} is not in:\n{error}");
         }
+    }
+
+    #[test]
+    fn a_host_that_runs_takes_no_value_that_it_would_not_start_with() {
+        for key in ["plugins", "state_dir", "cache_dir", "core_dumps"] {
+            for (wrong, shown) in [("", r#""""#), (r"a\u0000b", r#""a\0b""#)] {
+                let error = parse(&format!("[host]\n{key} = \"{wrong}\"")).expect_err("invalid");
+                let want = format!("hark.toml has 1 error:\n  host.{key}: expected a path, found {shown}");
+                assert_eq!(error, want);
+            }
+        }
+        for log in ["", "loud", "hark=loud", "hark=info,", "hark[=info"] {
+            let error = parse(&format!("[host]\nlog = \"{log}\"")).expect_err("invalid");
+            assert!(error.contains(&format!("host.log: log filter {log:?}: ")), "{error}");
+        }
+        let config = parse("[host]\nlog = \"warn,hark_informer=debug\"\ncache_dir = \"off\"").expect("valid");
+        assert_eq!(config.host.log.expect("a filter").as_str(), "warn,hark_informer=debug");
+        assert_eq!(config.host.cache_dir, Some(CacheFolder::Off));
+    }
+
+    #[test]
+    fn each_key_of_the_host_that_changed_is_named() {
+        let changes = [
+            ("plugins", "\"p\""),
+            ("admin", "\"off\""),
+            ("state_dir", "\"s\""),
+            ("cache_dir", "\"off\""),
+            ("cache_size", "\"2MiB\""),
+            ("compile_timeout", "\"1s\""),
+            ("log", "\"warn\""),
+            ("strip_managed_fields", "false"),
+            ("wasm_stack", "\"1MiB\""),
+            ("core_dumps", "\"c\""),
+        ];
+        for (key, value) in changes {
+            let host = parse(&format!("[host]\n{key} = {value}")).expect("valid").host;
+            assert_eq!(host.differing(&HostConfig::default()), [format!("host.{key}")]);
+            assert_eq!(HostConfig::default().differing(&host), [format!("host.{key}")]);
+            assert!(host.differing(&host).is_empty());
+        }
+        let all: Vec<String> = changes.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let host = parse(&format!("[host]\n{}", all.join("\n"))).expect("valid").host;
+        assert_eq!(host.differing(&HostConfig::default()).len(), changes.len());
     }
 
     #[test]

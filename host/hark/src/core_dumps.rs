@@ -34,7 +34,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CoreDumpError {
     /// The folder cannot be made, or is none.
-    #[error("host.core_dumps: cannot use {}: {source}", path.display())]
+    #[error("cannot use {}: {source}; name a folder that Hark can write to with host.core_dumps", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -176,6 +176,7 @@ mod tests {
     fn what_is_no_folder_is_said_with_the_setting() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let error = DumpWriter::open(file.path()).expect_err("a file").to_string();
-        assert!(error.starts_with("host.core_dumps: cannot use "), "{error}");
+        let want = format!("cannot use {}: File exists", file.path().display());
+        assert!(error.starts_with(&want) && error.ends_with(" with host.core_dumps"), "{error}");
     }
 }

@@ -18,7 +18,7 @@ use crate::admin::{self, Admin, AdminAddress, Sources};
 use crate::artefacts;
 use crate::cli::CommonArgs;
 use crate::config::{Config, ConfigError};
-use crate::core_dumps::{CoreDumpError, DumpWriter};
+use crate::core_dumps::DumpWriter;
 use crate::dead_letters::{self, Cluster, DeadLetters};
 use crate::output::Output;
 use crate::plugins::view::View;
@@ -115,7 +115,7 @@ pub(crate) async fn run_plugins(
     let factory = Arc::new(Factory::new(client, ingest, Handle::current()));
     let engine = Engine::with(artefacts::engine_options(&config));
     let engine = engine.context("cannot start the Wasm engine")?;
-    let core_dumps = open_core_dumps(&config)?;
+    let core_dumps = open_core_dumps(&config);
     let folder = plugins_folder(args, &config);
     let (view, views) = watch::channel(Arc::new(View::default()));
     let (pulse, heart) = admin::pulse();
@@ -209,9 +209,10 @@ fn open_dead_letters(server: &str, config: &ConfigFile, admin: Option<&Admin>, m
     DeadLetters::open(state_folder(config).as_deref(), &cluster, admin.map(Admin::address))
 }
 
-/// Where core dumps go (relative to the file), if they are to be kept.
-fn open_core_dumps(config: &ConfigFile) -> Result<Option<Arc<DumpWriter>>, CoreDumpError> {
+/// Where core dumps go (relative to the file), if they are to be kept; plugins run without them too.
+fn open_core_dumps(config: &ConfigFile) -> Option<Arc<DumpWriter>> {
     let base = config.path().parent().unwrap_or(Path::new(""));
-    let folder = config.current().host.core_dumps.as_ref();
-    folder.map(|folder| DumpWriter::open(&base.join(folder))).transpose()
+    let folder = base.join(config.current().host.core_dumps.as_ref()?);
+    let opened = DumpWriter::open(&folder);
+    opened.inspect_err(|error| tracing::warn!("no core dumps are kept: {error}")).ok()
 }

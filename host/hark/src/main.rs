@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
+use crate::telemetry::LogFilter;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -59,7 +60,7 @@ fn run_host<F: Future<Output = anyhow::Result<()>>>(
     command: impl FnOnce(host::ConfigFile) -> F,
 ) -> anyhow::Result<()> {
     let config = host::ConfigFile::find(named)?;
-    telemetry::init(log.or(config.current().host.log.as_deref()))?;
+    telemetry::init(log.or(config.current().host.log.as_ref().map(LogFilter::as_str)))?;
     descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(command(config));

@@ -379,12 +379,14 @@ impl Manager {
     fn configure(&mut self) {
         let before: BTreeMap<String, PluginConfig> =
             self.slots.keys().map(|plugin| (plugin.clone(), self.config.current().plugin(plugin))).collect();
+        let host = self.config.current().host.clone();
         match self.config.reload() {
             Ok(None) => self.config_error = None,
             Ok(Some(config)) => {
                 let changed = before.iter().filter(|(plugin, old)| config.plugin(plugin) != **old).count();
                 let plugins = if changed == 1 { "plugin" } else { "plugins" };
                 tracing::info!("configuration reloaded: {changed} {plugins} affected");
+                waits_for_the_next_start(&config.host.differing(&host));
                 self.config_error = None;
                 let now = Instant::now();
                 for (plugin, slot) in &mut self.slots {
@@ -409,6 +411,15 @@ impl Manager {
         if self.slots.remove(plugin).is_some() {
             self.output.news(plugin, LogLevel::Error, "its thread ended unexpectedly: starting it again");
         }
+    }
+}
+
+/// Keys of the host that have changed while it runs.
+fn waits_for_the_next_start(keys: &[&str]) {
+    match keys {
+        [] => {}
+        [key] => tracing::warn!("{key} changed: acts at the next start"),
+        keys => tracing::warn!("{} changed: act at the next start", keys.join(", ")),
     }
 }
 

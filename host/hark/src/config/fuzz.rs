@@ -12,14 +12,16 @@ use proptest::prelude::*;
 use toml::{Table, Value};
 
 use super::{Config, ConfigError, MAX_SIZE, units};
+use crate::telemetry::LogFilter;
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
-    Text,
     Address,
-    /// Any text but none.
-    Folder,
+    /// Any text but none, and no zero in it.
+    Path,
+    /// As the log takes it: asked of the log, whose grammar has its own tests.
+    Filter,
     Truth,
     OneOf(&'static [&'static str]),
     Count(i64, i64),
@@ -33,15 +35,15 @@ enum Takes {
 }
 
 const HOST: &[(&str, Takes)] = &[
-    ("plugins", Takes::Text),
+    ("plugins", Takes::Path),
     ("admin", Takes::Address),
-    ("state_dir", Takes::Text),
-    ("cache_dir", Takes::Folder),
+    ("state_dir", Takes::Path),
+    ("cache_dir", Takes::OrOff(&Takes::Path)),
     ("cache_size", Takes::Bytes(1 << 20, 1 << 40)),
     ("compile_timeout", Takes::Millis(10, 3_600_000)),
-    ("log", Takes::Text),
+    ("log", Takes::Filter),
     ("wasm_stack", Takes::Bytes(64 << 10, 64 << 20)),
-    ("core_dumps", Takes::OrOff(&Takes::Text)),
+    ("core_dumps", Takes::OrOff(&Takes::Path)),
     ("strip_managed_fields", Takes::Truth),
     ("colour", Takes::Unknown),
 ];
@@ -154,10 +156,11 @@ fn value() -> impl Strategy<Value = Value> {
 /// Whether a key may have a value; wrong settings are named by their own paths below it.
 fn is_right(takes: Takes, value: &Value, path: &str, wrong: &mut BTreeSet<String>) -> bool {
     match (takes, value) {
-        (Takes::Text, Value::String(_)) | (Takes::Truth, Value::Boolean(_)) => true,
+        (Takes::Truth, Value::Boolean(_)) => true,
+        (Takes::Filter, Value::String(text)) => text.parse::<LogFilter>().is_ok(),
         (Takes::OrOff(_), Value::String(text)) if text == "off" => true,
         (Takes::OrOff(takes), value) => is_right(*takes, value, path, wrong),
-        (Takes::Folder, Value::String(text)) => !text.is_empty(),
+        (Takes::Path, Value::String(text)) => !text.is_empty() && !text.contains('\0'),
         (Takes::Address, Value::String(text)) => {
             text == "off" || text.parse::<std::net::SocketAddr>().is_ok()
         }

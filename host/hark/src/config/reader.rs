@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -74,6 +75,16 @@ impl<'e> Reader<'e> {
             Value::String(text) => Ok(text),
             other => Err(other),
         })
+    }
+
+    /// A file or folder: its name is not empty, and the system takes it.
+    pub(crate) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
+        let text = self.string(key)?;
+        if text.is_empty() || text.contains('\0') {
+            self.error(key, &format!("expected a path, found {text:?}"));
+            return None;
+        }
+        Some(PathBuf::from(text))
     }
 
     /// A string in a notation of its own, whose error says what was expected.
