@@ -210,6 +210,7 @@ async fn a_compiler_that_is_killed_is_the_trouble_of_its_file_alone() -> Result<
     signal(compiler(&hark).await, "KILL")?;
     hark.says(&[
         "counter.wasm is refused: the process that compiled it broke: it was killed (signal 9)",
+        "; save the file again, or touch it, to have it tried again",
         "goes on",
     ])
     .await;

@@ -66,6 +66,12 @@ async fn with(defaults: &str, own: &str, budget: &str, kubeconfig: &Path) -> Res
 
 /// Whether the log says that this ended the guest in this entry.
 fn ended(stderr: &str, entry: &str, name: &str, by: &str) -> bool {
+    let by = match entry {
+        "describe" => by.replace("for one event", "for describe"),
+        // For whichever of the two it was started.
+        "start" => by.replace(" for one event", ""),
+        _ => by.to_owned(),
+    };
     let begins = match entry {
         "describe" => format!("{name}.wasm is refused: describe took too long: {by}"),
         "start" => format!(": timeout, attempt 1: while starting an instance: {by}"),

@@ -9,6 +9,8 @@ use anyhow::{Context, Result};
 use hark_tests::cluster::{Cluster, Kind};
 use hark_tests::guests::{fixture, plugin};
 use hark_tests::hark::{Hark, Setup, binary, clean};
+use hark_tests::http::get;
+use serde_json::{Value, json};
 
 async fn cluster() -> Result<Cluster> {
     Cluster::start(Kind::Embedded).await?.context("the embedded server is always there")
@@ -184,6 +186,44 @@ async fn a_folder_for_core_dumps_that_cannot_be_made_keeps_no_host_from_starting
     hark.says(&["no core dumps are kept: cannot use /proc/dumps: ", "bad started", "trap, attempt 1: "])
         .await;
     assert_eq!(occurrences(&hark, "core dump, to be"), 0, "{}", hark.stderr());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_version_that_waits_for_a_call_shows_and_what_is_left_at_the_end_is_counted() -> Result<()> {
+    let cluster = cluster().await?;
+    for name in ["a", "b", "c"] {
+        cluster.create(name, "x").await?;
+    }
+    let config = "[defaults]\nlimits = { deadline = \"off\", budget = \"1h\" }\n";
+    let setup = Setup::new()?.config(config)?.plugin("spin", &fixture("spin"))?;
+    let mut hark = setup.run(cluster.kubeconfig())?;
+    let admin = hark.admin().await;
+    let in_hand = async || {
+        let plugins: Value = serde_json::from_str(&get(admin, "/api/plugins").await.ok()?.body).ok()?;
+        let plugin = plugins["plugins"].get(0)?.clone();
+        (plugin["queue"]["in_flight"] == 1).then_some(plugin)
+    };
+    let before = hark_tests::eventually("a call under way", || hark.state(), in_hand).await;
+    assert_eq!((&before["preparing"], &before["taking_over"]), (&json!(false), &json!(false)));
+    let waiting = before["queue"]["pending"].as_u64().context("a number")?;
+
+    hark.save("spin", &fixture("counter-v1"))?;
+    hark.says(&[
+        "spin: its new version ",
+        " waits for the call under way, which may take 3600s (limits.budget)",
+    ])
+    .await;
+    let now = in_hand().await.context("the call goes on")?;
+    assert_eq!((&now["preparing"], &now["taking_over"]), (&json!(false), &json!(true)));
+    let ready = get(admin, "/readyz?verbose").await?.body;
+    assert!(ready.contains("; a new version takes over after the call under way\n"), "{ready}");
+
+    hark.signal("TERM")?;
+    hark.ends().await?;
+    let said =
+        format!("spin: did not finish within 10 s: {waiting} events are left, the one in hand included");
+    assert!(hark.stderr().contains(&said), "{said}\n{}", hark.stderr());
     Ok(())
 }
 

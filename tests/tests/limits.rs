@@ -105,7 +105,7 @@ async fn what_remained_of_a_plugin_is_kept_for_its_owner() -> Result<()> {
         };
         assert_eq!(mode(file)?, 0o600);
         assert!(std::fs::read(file)?.starts_with(b"\0asm"));
-        let said = format!("(core dump: {})", file.display());
+        let said = format!("(core dump, to be written to {})", file.display());
         eventually(&said, || hark.state(), async || hark.stderr().contains(&said).then_some(())).await;
     }
     assert_eq!(files.len(), 2, "the counter has none: {files:?}");

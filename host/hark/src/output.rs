@@ -174,6 +174,9 @@ impl Arrival<'_> {
     }
 }
 
+/// What a trap or time-out costs beyond its event.
+const INSTANCE_LOST: &str = "its instance is thrown away, with what it held in memory";
+
 /// A failure is news for the operator of a cluster; a success is not.
 fn log_attempt(attempt: &Attempt<'_>) {
     let Attempt { plugin, subscription, delivery, outcome, took, .. } = attempt;
@@ -205,7 +208,6 @@ fn log_fault(attempt: &Attempt<'_>) {
         count => format!(" ({count} others before had no line of their own)"),
     };
     tracing::warn!(
-        "{plugin}: {subscription} {op} {key}: {outcome}, attempt {number}: {message}; its instance is thrown away, \
-         with what it held in memory{others}"
+        "{plugin}: {subscription} {op} {key}: {outcome}, attempt {number}: {message}; {INSTANCE_LOST}{others}"
     );
 }

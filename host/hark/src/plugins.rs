@@ -11,6 +11,7 @@ mod observer;
 mod prepare;
 mod running;
 mod slot;
+mod taking_over;
 pub(crate) mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,7 @@ use crate::output::{Arrival, Output, Timings};
 use self::prepare::{Job, Permits, Preparation, Prepared};
 use self::running::{Running, Version};
 use self::slot::Slot;
+use self::taking_over::{Swapped, TakingOver};
 use self::view::{FolderState, View};
 
 /// How long a file may be gone before its plugin stops, so that `rm` then `cp`, or an editor's way of saving,
@@ -80,14 +82,6 @@ enum Event {
     Asked,
     /// A signal.
     Stop,
-}
-
-/// A version that has taken over, or could not because the listener was gone.
-struct Swapped {
-    plugin: String,
-    version: Version,
-    timings: Timings,
-    report: Option<SwapReport>,
 }
 
 /// See the file's head.
@@ -322,18 +316,19 @@ impl Manager {
             }
             return;
         };
+        let budget = running.version.config.limits.budget;
         let swap = match running.swap(start) {
             Ok(swap) => swap,
             Err(error) => return self.not_started(plugin, format!("cannot start its threads: {error}")),
         };
-        let (events, plugin, noticed) = (self.events.clone(), plugin.to_owned(), slot.noticed);
+        slot.takes_over();
+        let (plugin, noticed, output) = (plugin.to_owned(), slot.noticed, self.output.clone());
+        let taking_over = TakingOver { plugin, version, timings, noticed, budget, output };
+        let events = self.events.clone();
         tokio::spawn(async move {
-            let begun = Instant::now();
-            let report = swap.await;
-            timings.swap = begun.elapsed();
-            timings.total = noticed.elapsed();
+            let swapped = taking_over.wait(swap).await;
             // As above.
-            let _ = events.send(Event::Swapped(Box::new(Swapped { plugin, version, timings, report }))).await;
+            let _ = events.send(Event::Swapped(Box::new(swapped))).await;
         });
     }
 

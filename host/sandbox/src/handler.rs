@@ -128,7 +128,7 @@ impl Setup {
         let Some(core_dumps) = &self.context.core_dumps else { return fault };
         let Some(dump) = broken.into_core_dump() else { return fault };
         match core_dumps.take(dump) {
-            Ok(Some(path)) => fault.with(&format!(" (core dump: {})", path.display())),
+            Ok(Some(path)) => fault.with(&format!(" (core dump, to be written to {})", path.display())),
             Ok(None) => fault,
             Err(why) => fault.with(&format!(" (no core dump: {why})")),
         }

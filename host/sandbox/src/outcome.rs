@@ -52,7 +52,7 @@ impl Fault {
     pub(crate) fn of(error: &wasmtime::Error, limits: &Limits, stack: usize, entry: Entry) -> Self {
         let (kind, cap, cause) = match error.downcast_ref::<Overrun>() {
             Some(overrun) => {
-                let (cap, cause) = overrun_cause(*overrun, limits);
+                let (cap, cause) = overrun_cause(*overrun, limits, entry);
                 (FaultKind::Timeout, Some(cap), cause)
             }
             None => {
@@ -88,7 +88,7 @@ impl From<Fault> for Outcome {
     }
 }
 
-fn overrun_cause(overrun: Overrun, limits: &Limits) -> (Cap, String) {
+fn overrun_cause(overrun: Overrun, limits: &Limits, entry: Entry) -> (Cap, String) {
     match overrun {
         Overrun::Deadline => {
             // There is one, or it could not be overrun.
@@ -96,7 +96,13 @@ fn overrun_cause(overrun: Overrun, limits: &Limits) -> (Cap, String) {
             (Cap::Deadline, format!("used its deadline of {deadline:?} (limits.deadline)"))
         }
         Overrun::Budget => {
-            (Cap::Budget, format!("used its budget of {:?} for one event (limits.budget)", limits.budget))
+            let what = match entry {
+                Entry::Describe => " for describe",
+                Entry::Event => " for one event",
+                // For whichever of them an instance was started.
+                Entry::Start => "",
+            };
+            (Cap::Budget, format!("used its budget of {:?}{what} (limits.budget)", limits.budget))
         }
         Overrun::HostCall(name) => {
             let name = name.map(|name| format!(", {name},")).unwrap_or_default();
@@ -209,6 +215,18 @@ mod tests {
         for (overrun, cap, want) in cases {
             let want = Fault { kind: FaultKind::Timeout, cap: Some(cap), message: want.into() };
             assert_eq!(fault(overrun.into(), &limits, Entry::Event), want);
+        }
+    }
+
+    #[test]
+    fn an_overrun_budget_says_what_it_was_for() {
+        let limits = Limits::default();
+        for (entry, want) in [
+            (Entry::Event, "used its budget of 30s for one event (limits.budget)"),
+            (Entry::Describe, "used its budget of 30s for describe (limits.budget)"),
+            (Entry::Start, "while starting an instance: used its budget of 30s (limits.budget)"),
+        ] {
+            assert_eq!(fault(Overrun::Budget.into(), &limits, entry).message, want);
         }
     }
 

@@ -18,7 +18,7 @@ use self::resources::{LimitsDocument, ResourcesDocument, TreatmentDocument, limi
 use self::subscription::{SubscriptionDocument, subscription};
 use super::readiness::timestamp;
 use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
-use crate::plugins::view::{Refusal, RunningView};
+use crate::plugins::view::{Coming, Refusal, RunningView};
 
 /// `/api/informers`.
 #[derive(Serialize)]
@@ -66,7 +66,10 @@ pub(super) struct Plugins<'a> {
 struct PluginDocument<'a> {
     /// The file's stem.
     plugin: &'a str,
+    /// A version is on its way: it is being prepared, or
     preparing: bool,
+    /// it is prepared, and takes over once the calls under way are over.
+    taking_over: bool,
     running: Option<RunningDocument<'a>>,
     refused: Option<RefusalDocument<'a>>,
     /// Null while nothing runs.
@@ -179,7 +182,8 @@ fn plugin(facts: &PluginFacts) -> PluginDocument<'_> {
     let view = &facts.view;
     PluginDocument {
         plugin: &view.name,
-        preparing: view.preparing,
+        preparing: view.coming == Coming::Preparing,
+        taking_over: view.coming == Coming::TakingOver,
         running: view.running.as_ref().map(|version| running(version, &facts.joined)),
         refused: view.refusal.as_ref().map(refusal),
         health: facts.health.as_ref().map(HealthDocument::of),

@@ -13,7 +13,7 @@ use hark_informer::reflector::{Phase, Problem};
 
 use super::pulse::Silent;
 use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
-use crate::plugins::view::{FolderState, View};
+use crate::plugins::view::{Coming, FolderState, View};
 
 /// Characters of a message that are shown in a line.
 const SHOWN: usize = 500;
@@ -104,21 +104,33 @@ fn plugin(facts: &PluginFacts) -> Check {
     let plugin = &facts.view;
     let refused = plugin.refusal.as_ref().map(|refusal| format!("refused: {}", refusal.message));
     let (verdict, text) = match (&plugin.running, refused) {
-        (Some(running), None) => match facts.health.as_ref().and_then(quarantine) {
-            None => (Verdict::Good, format!("running sha256:{}", running.hash.short())),
-            Some(trouble) => {
-                (Verdict::Excused, format!("running sha256:{}; {trouble}", running.hash.short()))
-            }
-        },
-        (Some(running), Some(refused)) => (
-            Verdict::Excused,
-            format!("running sha256:{}; the file as it is now is {refused}", running.hash.short()),
-        ),
-        (None, _) if plugin.preparing => (Verdict::Bad, "its first version is being prepared".to_owned()),
+        (Some(running), refused) => {
+            let trouble = match refused {
+                Some(refused) => Some(format!("the file as it is now is {refused}")),
+                None => facts.health.as_ref().and_then(quarantine),
+            };
+            let verdict = if trouble.is_none() { Verdict::Good } else { Verdict::Excused };
+            let runs = format!("running sha256:{}", running.hash.short());
+            let said = [Some(runs), coming(plugin.coming), trouble];
+            (verdict, said.into_iter().flatten().collect::<Vec<_>>().join("; "))
+        }
+        (None, _) if plugin.coming != Coming::Nothing => {
+            (Verdict::Bad, "its first version is being prepared".to_owned())
+        }
         (None, Some(refused)) => (Verdict::Bad, format!("does not run: {refused}")),
         (None, None) => (Verdict::Bad, "does not run".to_owned()),
     };
     Check::new(format!("plugin {}", plugin.name), verdict, text)
+}
+
+/// The successor of a version that runs.
+fn coming(coming: Coming) -> Option<String> {
+    let text = match coming {
+        Coming::Nothing => return None,
+        Coming::Preparing => "a new version is being prepared",
+        Coming::TakingOver => "a new version takes over after the call under way",
+    };
+    Some(text.to_owned())
 }
 
 /// A plugin that is in quarantine; none if it is not. It has what it needs, and nobody waits for it.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hark_informer::handler::{Event, Outcome};
 use hark_sandbox::{GuestLine, LogLevel};
 
-use super::{Arrival, Attempt};
+use super::{Arrival, Attempt, INSTANCE_LOST};
 
 /// Width of the plugins' column; longer names push their own line only.
 const PLUGIN_WIDTH: usize = 16;
@@ -62,17 +62,14 @@ impl Screen {
         let key = delivery.event.key();
         let micros = took.as_micros();
         let head = self.paint(colour, &format!("{op:<9}"));
-        let again =
-            if delivery.attempt > 1 { format!(" attempt {}", delivery.attempt) } else { String::new() };
+        let number = delivery.attempt;
         let result = match outcome {
-            Outcome::Ok => self.paint(Colour::Dim, &format!("({micros} us)")),
-            failed => self.paint(
-                Colour::Bad,
-                &format!("{}: {}", failed.as_str(), failed.message().unwrap_or_default()),
-            ),
+            Outcome::Ok if number == 1 => self.paint(Colour::Dim, &format!("({micros} us)")),
+            Outcome::Ok => format!("attempt {number} {}", self.paint(Colour::Dim, &format!("({micros} us)"))),
+            failed => self.paint(Colour::Bad, &failure(failed, number)),
         };
         let gap = if note.is_empty() { "" } else { " " };
-        self.line(plugin, &format!("{head} {subscription} {key}{gap}{note}{again} {result}"));
+        self.line(plugin, &format!("{head} {subscription} {key}{gap}{note} {result}"));
     }
 
     pub(crate) fn guest_line(&self, plugin: &str, line: &GuestLine<'_>) {
@@ -126,6 +123,13 @@ impl Screen {
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
+}
+
+/// What went wrong, at which attempt, and what is lost by it: as `hark run` says it.
+fn failure(outcome: &Outcome, attempt: u32) -> String {
+    let message = outcome.message().unwrap_or_default();
+    let lost = if outcome.is_break() { format!("; {INSTANCE_LOST}") } else { String::new() };
+    format!("{}, attempt {attempt}: {message}{lost}", outcome.as_str())
 }
 
 fn colour_of(level: LogLevel) -> Colour {

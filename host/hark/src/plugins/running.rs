@@ -263,7 +263,7 @@ pub(crate) async fn stop_all(plugins: Vec<Running>, factory: &Factory, output: &
         plugin.drain();
     }
     for plugin in plugins {
-        let name = plugin.name.clone();
+        let (name, listener) = (plugin.name.clone(), plugin.listener.clone());
         match tokio::time::timeout_at(deadline, plugin.ended()).await {
             Ok(Some(abandoned)) if abandoned > 0 => {
                 let message = format!(
@@ -273,10 +273,18 @@ pub(crate) async fn stop_all(plugins: Vec<Running>, factory: &Factory, output: &
             }
             Ok(_) => {}
             Err(_) => {
-                output.news(&name, LogLevel::Warn, "did not finish in time: events are left unhandled");
+                let message = did_not_finish(listener.stats().pending);
+                output.news(&name, LogLevel::Warn, &message);
             }
         }
     }
+}
+
+/// How many events a plugin leaves, the one in hand included.
+fn did_not_finish(left: usize) -> String {
+    let budget = DRAIN_BUDGET.as_secs();
+    let events = if left == 1 { "event is" } else { "events are" };
+    format!("did not finish within {budget} s: {left} {events} left, the one in hand included")
 }
 
 /// Says so when the thread ends in any other way than by returning.

@@ -3,12 +3,13 @@
 //! Pure bookkeeping, used by the manager alone. A version is the file's content together with the operator's
 //! part; the slot decides whether there is one to try. States, by the fields:
 //!
-//! | `preparing` | `running` | |
+//! | `coming` | `running` | |
 //! | --- | --- | --- |
-//! | no | none | nothing was good yet |
-//! | yes | none | the first version is being prepared |
-//! | no | some | it runs |
-//! | yes | some | it runs, and its successor is being prepared |
+//! | nothing | none | nothing was good yet |
+//! | preparing | none | the first version is being prepared |
+//! | nothing | some | it runs |
+//! | preparing | some | it runs, and its successor is being prepared |
+//! | taking over | some | it runs, and its successor waits for the calls under way |
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,7 +18,7 @@ use hark_sandbox::{ContentHash, Plugin, Usage};
 use tokio::time::Instant;
 
 use super::running::Running;
-use super::view::{PluginView, Refusal, RunningView};
+use super::view::{Coming, PluginView, Refusal, RunningView};
 use crate::config::PluginConfig;
 use crate::folder::{PluginFile, Stamp};
 
@@ -34,7 +35,7 @@ pub(crate) struct Slot {
     pub(crate) generation: u64,
     /// The generation that runs, and since when.
     took_over: (u64, SystemTime),
-    preparing: bool,
+    coming: Coming,
     /// What was last tried: no need to read the same again.
     tried: Option<(Stamp, PluginConfig)>,
     refused: Option<(ContentHash, PluginConfig)>,
@@ -52,7 +53,7 @@ impl Default for Slot {
             usage: Arc::default(),
             generation: 0,
             took_over: (0, SystemTime::UNIX_EPOCH),
-            preparing: false,
+            coming: Coming::Nothing,
             tried: None,
             refused: None,
             refusal: None,
@@ -87,43 +88,50 @@ impl Slot {
     pub(crate) fn begin(&mut self, config: &PluginConfig) -> Option<(PluginFile, Instant)> {
         let file = self.file.clone()?;
         let tried = self.tried.as_ref();
-        if self.preparing || tried.is_some_and(|(stamp, with)| *stamp == file.stamp && with == config) {
+        if self.coming != Coming::Nothing
+            || tried.is_some_and(|(stamp, with)| *stamp == file.stamp && with == config)
+        {
             return None;
         }
-        self.preparing = true;
+        self.coming = Coming::Preparing;
         self.tried = Some((file.stamp, config.clone()));
         Some((file, self.noticed))
     }
 
+    /// What was prepared waits for the calls under way.
+    pub(crate) fn takes_over(&mut self) {
+        self.coming = Coming::TakingOver;
+    }
+
     /// What was prepared is in place.
     pub(crate) fn settled(&mut self) {
-        self.preparing = false;
+        self.coming = Coming::Nothing;
         self.refusal = None;
         self.took_over = (self.generation, SystemTime::now());
     }
 
     /// What was read is what runs, or what was refused before.
     pub(crate) fn same(&mut self, hash: ContentHash) {
-        self.preparing = false;
+        self.coming = Coming::Nothing;
         self.refusal = self.refusal.take().filter(|refusal| refusal.hash == Some(hash));
     }
 
     /// What was read had changed meanwhile.
     pub(crate) fn try_again(&mut self) {
-        self.preparing = false;
+        self.coming = Coming::Nothing;
         self.tried = None;
     }
 
     /// What was prepared is no good.
     pub(crate) fn refuse(&mut self, hash: Option<ContentHash>, config: PluginConfig, message: String) {
-        self.preparing = false;
+        self.coming = Coming::Nothing;
         self.refused = hash.map(|hash| (hash, config));
         self.refusal = Some(Refusal { hash, message });
     }
 
     /// What was prepared could not be started.
     pub(crate) fn not_started(&mut self, message: String) {
-        self.preparing = false;
+        self.coming = Coming::Nothing;
         self.refusal = Some(Refusal { hash: None, message });
     }
 
@@ -144,7 +152,7 @@ impl Slot {
             name: name.to_owned(),
             running,
             usage: self.usage.clone(),
-            preparing: self.preparing,
+            coming: self.coming,
             refusal: self.refusal.clone(),
         }
     }
@@ -188,6 +196,26 @@ mod tests {
         assert!(slot.begin(&other).is_some());
         slot.try_again();
         assert!(slot.begin(&other).is_some(), "what was read had changed meanwhile");
+    }
+
+    #[test]
+    fn how_far_a_new_version_is_shows_until_it_is_in_place_or_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (config, now) = (Config::default().plugin("a"), Instant::now());
+        let mut slot = Slot::default();
+        assert_eq!(slot.view("a").coming, Coming::Nothing);
+        slot.file_is(file(&folder, "1"), now);
+        slot.begin(&config).expect("a version");
+        assert_eq!(slot.view("a").coming, Coming::Preparing);
+        slot.takes_over();
+        assert_eq!(slot.view("a").coming, Coming::TakingOver);
+        slot.file_is(file(&folder, "two"), now);
+        assert!(slot.begin(&config).is_none(), "one after the other");
+        slot.settled();
+        assert_eq!(slot.view("a").coming, Coming::Nothing);
+        slot.begin(&config).expect("the next one");
+        slot.refuse(None, config, "no good".into());
+        assert_eq!(slot.view("a").coming, Coming::Nothing);
     }
 
     #[test]

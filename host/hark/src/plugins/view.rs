@@ -40,6 +40,18 @@ pub(crate) enum FolderState {
     Unreadable(String),
 }
 
+/// How far a new version of a plugin is on its way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Coming {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// It is read, compiled, and asked to describe itself, or waits for its turn.
+    Preparing,
+    /// It is prepared, and takes over once the calls under way are over.
+    TakingOver,
+}
+
 /// One plugin.
 #[derive(Clone, Default)]
 pub(crate) struct PluginView {
@@ -48,8 +60,8 @@ pub(crate) struct PluginView {
     pub(crate) running: Option<RunningView>,
     /// What all its versions have used; asked when it is read.
     pub(crate) usage: Arc<Usage>,
-    /// A version is being prepared.
-    pub(crate) preparing: bool,
+    /// The version on its way.
+    pub(crate) coming: Coming,
     /// Why the file as it is now does not run.
     pub(crate) refusal: Option<Refusal>,
 }
@@ -101,15 +113,18 @@ mod tests {
 
     #[test]
     fn a_disputed_plugin_is_shown_whether_it_ran_before_or_not() {
-        let before = vec![PluginView { name: "b".into(), preparing: true, ..PluginView::default() }];
+        let before =
+            vec![PluginView { name: "b".into(), coming: Coming::Preparing, ..PluginView::default() }];
         let disputed = ["a", "b"].map(|name| (name.to_owned(), format!("two of {name}")));
         let shown = with_disputes(before, &BTreeMap::from(disputed));
         let shown: Vec<_> = shown
             .into_iter()
-            .map(|plugin| (plugin.name, plugin.preparing, plugin.refusal.map(|refusal| refusal.message)))
+            .map(|plugin| (plugin.name, plugin.coming, plugin.refusal.map(|refusal| refusal.message)))
             .collect();
-        let want =
-            [("a".into(), false, Some("two of a".into())), ("b".into(), true, Some("two of b".into()))];
+        let want = [
+            ("a".into(), Coming::Nothing, Some("two of a".into())),
+            ("b".into(), Coming::Preparing, Some("two of b".into())),
+        ];
         assert_eq!(shown, want);
     }
 }

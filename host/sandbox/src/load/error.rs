@@ -95,13 +95,15 @@ pub enum LoadError {
     #[error("it exports `{wanted}` with other types, so it was built against another version of the contract: {}", .0.join("; "), wanted = crate::load::exports::HANDLER)]
     ExportType(Vec<String>),
     /// The process that compiles it was killed, crashed or made nonsense.
-    #[error("the process that compiled it broke: {0}")]
+    #[error(
+        "the process that compiled it broke: {0}; save the file again, or touch it, to have it tried again"
+    )]
     CompilerBroke(String),
     /// The process that compiles it asked for more bytes of memory than this.
     #[error("compiling it takes more than {}, which is far more than a file of its size should need", text::bytes(usize::try_from(*.0).unwrap_or(usize::MAX)))]
     CompileMemory(u64),
     /// The process that compiles it took too long, and was ended.
-    #[error("compiling it took more than {} s (host.compile_timeout) and was ended", .0.as_secs_f64())]
+    #[error("compiling it took more than {} s (host.compile_timeout) and was ended; save the file again, or touch it, to have it tried again", .0.as_secs_f64())]
     CompileTimeout(Duration),
     /// Its file changed or went away while it was compiled.
     #[error("the file changed while it was compiled")]

@@ -144,7 +144,10 @@ async fn what_remains_of_a_trapped_instance_can_be_kept() {
     let kept = Arc::new(Kept::default());
     let (mut handler, _) = dumping_host(&guest, &kept);
     let Outcome::Trap(message) = outcome_of(&mut handler).await else { panic!("it traps") };
-    assert!(message.ends_with("in inner < on_add (core dump: /dumps/p.coredump)"), "{message}");
+    assert!(
+        message.ends_with("in inner < on_add (core dump, to be written to /dumps/p.coredump)"),
+        "{message}"
+    );
     let dump = kept.dumps.lock().expect("no panic").pop().expect("a dump");
     assert_eq!(dump.memory(), 4 << 16);
     let bytes = dump.serialize("pod-audit");
@@ -167,7 +170,7 @@ async fn spinning_and_overflowing_guests_leave_a_dump_and_waiting_ones_none() {
         let outcome = outcome_of(&mut handler).await;
         let message = outcome.message().unwrap_or_default();
         assert!(
-            message.starts_with(says) && message.ends_with("(core dump: /dumps/p.coredump)"),
+            message.starts_with(says) && message.ends_with("(core dump, to be written to /dumps/p.coredump)"),
             "{message}"
         );
         let dump = kept.dumps.lock().expect("no panic").pop().expect("a dump");

@@ -30,7 +30,7 @@ fn informer_with(synced: bool, phase: Phase, problem: Option<ProblemKind>) -> In
     }
 }
 
-fn plugin_with(running: bool, preparing: bool, refused: bool) -> PluginFacts {
+fn plugin_with(running: bool, coming: Coming, refused: bool) -> PluginFacts {
     let refusal = refused.then(|| Refusal { hash: None, message: "no \x1b[2J\u{7f}Wasm".into() });
     let running = running.then(|| RunningView {
         hash: ContentHash::of(b"abc"),
@@ -47,7 +47,7 @@ fn plugin_with(running: bool, preparing: bool, refused: bool) -> PluginFacts {
         listener: Listener::new(ListenerConfig::default(), Arc::new(())),
     });
     PluginFacts {
-        view: PluginView { name: "a".into(), running, preparing, refusal, usage: Arc::default() },
+        view: PluginView { name: "a".into(), running, coming, refusal, usage: Arc::default() },
         queue: None,
         health: None,
         joined: vec![],
@@ -102,22 +102,28 @@ fn a_long_first_list_says_how_far_it_is() {
 #[test]
 fn a_plugin_is_ready_when_a_version_of_it_runs_whatever_its_file_is_now() {
     let refused = "refused: no  [2J Wasm";
-    for (running, preparing, refused, ready, want) in [
-        (true, false, false, true, "[+]plugin a running sha256:ba7816bf8f01".to_owned()),
-        (true, true, false, true, "[+]plugin a running sha256:ba7816bf8f01".to_owned()),
+    let runs = "plugin a running sha256:ba7816bf8f01";
+    let (prepared, waits) =
+        ("a new version is being prepared", "a new version takes over after the call under way");
+    let file = format!("the file as it is now is {refused}");
+    for (running, coming, refused, ready, want) in [
+        (true, Coming::Nothing, false, true, format!("[+]{runs}")),
+        (true, Coming::Preparing, false, true, format!("[+]{runs}; {prepared}")),
+        (true, Coming::TakingOver, false, true, format!("[+]{runs}; {waits}")),
+        (true, Coming::Nothing, true, true, format!("[-]{runs}; {file}")),
+        (true, Coming::Preparing, true, true, format!("[-]{runs}; {prepared}; {file}")),
         (
-            true,
             false,
-            true,
-            true,
-            format!("[-]plugin a running sha256:ba7816bf8f01; the file as it is now is {refused}"),
+            Coming::Preparing,
+            false,
+            false,
+            "[-]plugin a its first version is being prepared".to_owned(),
         ),
-        (false, true, false, false, "[-]plugin a its first version is being prepared".to_owned()),
-        (false, true, true, false, "[-]plugin a its first version is being prepared".to_owned()),
-        (false, false, true, false, format!("[-]plugin a does not run: {refused}")),
-        (false, false, false, false, "[-]plugin a does not run".to_owned()),
+        (false, Coming::Preparing, true, false, "[-]plugin a its first version is being prepared".to_owned()),
+        (false, Coming::Nothing, true, false, format!("[-]plugin a does not run: {refused}")),
+        (false, Coming::Nothing, false, false, "[-]plugin a does not run".to_owned()),
     ] {
-        let check = plugin(&plugin_with(running, preparing, refused));
+        let check = plugin(&plugin_with(running, coming, refused));
         assert_eq!(line(&check), (ready, want), "and no control character of a message gets through");
     }
 }
@@ -142,7 +148,7 @@ fn a_quarantine_shows_and_leaves_the_host_ready() {
         ),
         (health(HealthState::Probing, None), format!("{bad}an event is being tried: add n/a: trap:  boom")),
     ] {
-        let facts = PluginFacts { health: Some(health), ..plugin_with(true, false, false) };
+        let facts = PluginFacts { health: Some(health), ..plugin_with(true, Coming::Nothing, false) };
         assert_eq!(line(&plugin(&facts)), (true, want));
     }
 }

@@ -1,0 +1,85 @@
+//! A version that is prepared, and takes over from another one as soon as no call is under way.
+//!
+//! Made by the manager, and waited for by a task of its own, whose result comes back to the manager's loop. Invariant:
+//! whoever wonders why a new build does not run is told, once, after [`PATIENCE`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hark_informer::listener::SwapReport;
+use hark_sandbox::LogLevel;
+use tokio::time::Instant;
+
+use super::running::Version;
+use crate::output::{Output, Timings};
+
+/// How long a new version waits for the call under way until that is said.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// See the file's head.
+pub(super) struct TakingOver {
+    pub(super) plugin: String,
+    pub(super) version: Version,
+    /// What it took so far.
+    pub(super) timings: Timings,
+    /// When the change was first seen.
+    pub(super) noticed: Instant,
+    /// How long the call under way may take: `limits.budget` of the version that runs.
+    pub(super) budget: Duration,
+    pub(super) output: Arc<Output>,
+}
+
+/// A version that has taken over, or could not because the listener was gone.
+pub(super) struct Swapped {
+    pub(super) plugin: String,
+    pub(super) version: Version,
+    pub(super) timings: Timings,
+    pub(super) report: Option<SwapReport>,
+}
+
+impl TakingOver {
+    /// Waits for the listener's answer.
+    pub(super) async fn wait(self, swap: impl Future<Output = Option<SwapReport>>) -> Swapped {
+        let begun = Instant::now();
+        let report = patiently(swap, || self.say_that_it_waits()).await;
+        let timings = Timings { swap: begun.elapsed(), total: self.noticed.elapsed(), ..self.timings };
+        Swapped { plugin: self.plugin, version: self.version, timings, report }
+    }
+
+    fn say_that_it_waits(&self) {
+        let (new, budget) = (self.version.plugin.hash().short(), self.budget);
+        let message = format!(
+            "its new version {new} waits for the call under way, which may take {budget:?} (limits.budget)"
+        );
+        self.output.news(&self.plugin, LogLevel::Info, &message);
+    }
+}
+
+/// Waits for something, and says so once if it takes longer than [`PATIENCE`].
+async fn patiently<T>(wait: impl Future<Output = T>, say: impl FnOnce()) -> T {
+    let mut wait = std::pin::pin!(wait);
+    match tokio::time::timeout(PATIENCE, &mut wait).await {
+        Ok(done) => done,
+        Err(_) => {
+            say();
+            wait.await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_long_wait_is_said_and_only_once() {
+        for (seconds, want) in [(0, 0), (2, 0), (4, 1), (4000, 1)] {
+            let said = Cell::new(0);
+            let wait = tokio::time::sleep(Duration::from_secs(seconds));
+            patiently(wait, || said.set(said.get() + 1)).await;
+            assert_eq!(said.get(), want, "{seconds} s");
+        }
+    }
+}
