@@ -17,10 +17,11 @@ mod key;
 mod mapped;
 mod seal;
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 pub use self::folder::CacheError;
@@ -46,6 +47,9 @@ struct Inner {
     evicted: AtomicU64,
     /// That nothing can be written was said.
     complained: AtomicBool,
+    /// Entries that are not to be used and cannot be dropped, which was said. There are only as many as contents that
+    /// this host has looked for.
+    stuck: Mutex<BTreeSet<String>>,
 }
 
 /// What a cache holds and has dropped.
@@ -79,6 +83,7 @@ impl ArtefactCache {
             foreign: AtomicU64::default(),
             evicted: AtomicU64::default(),
             complained: AtomicBool::default(),
+            stuck: Mutex::default(),
         }));
         cache.tidy();
         Ok(cache)
@@ -130,20 +135,32 @@ impl ArtefactCache {
     }
 
     fn drop_entry(&self, name: &str, reason: &str, counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
         let folder = &self.0.folder;
         match folder.remove(name) {
-            Ok(()) => tracing::warn!("artefact {name} in {folder} is dropped, and compiled anew: {reason}"),
-            Err(error) => tracing::warn!(
-                "artefact {name} in {folder} is not used: {reason}; nor can it be dropped: {error}"
+            Ok(()) => {
+                counter.fetch_add(1, Ordering::Relaxed);
+                self.stuck().remove(name);
+                tracing::warn!("artefact {name} in {folder} is dropped, and compiled anew: {reason}");
+            }
+            Err(error) if self.stuck().insert(name.to_owned()) => tracing::warn!(
+                "artefact {name} in {folder} is not used: {reason}; nor can Hark drop it: {error}; \
+                 remove it, or its content is compiled at each start"
             ),
+            Err(error) => tracing::debug!("artefact {name} in {folder} cannot be dropped: {error}"),
         }
+    }
+
+    fn stuck(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a sealed entry, and drops what is too much. If it cannot be written, that is said once.
     pub(crate) fn keep(&self, key: &Key, sealed: &mut impl Read) {
         match self.try_keep(key, sealed) {
             Ok(()) => self.0.complained.store(false, Ordering::Relaxed),
+            Err(error) if self.stuck().contains(&key.to_string()) => {
+                tracing::debug!("cannot keep artefact {key}, since what is in its place stays: {error}");
+            }
             Err(error) if self.0.complained.swap(true, Ordering::Relaxed) => {
                 tracing::debug!("cannot keep artefact {key}: {error}");
             }

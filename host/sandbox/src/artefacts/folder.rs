@@ -38,6 +38,12 @@ pub enum CacheError {
         /// Why.
         source: io::Error,
     },
+    /// A link, which somebody could point elsewhere.
+    #[error("{} is a symbolic link, which is refused: name the folder that it points to with host.cache_dir (or \"off\")", path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
     /// Somebody else's: they could put machine code there.
     #[error("{} belongs to user {owner}, not to the user that Hark runs as: name another folder, or one in it that Hark can make, with host.cache_dir (or \"off\")", path.display())]
     Foreign {
@@ -106,8 +112,12 @@ impl Folder {
         let unusable = |source: io::Error| CacheError::Unusable { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let descriptor =
-            rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| unusable(errno.into()))?;
+        let descriptor = match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(descriptor) => descriptor,
+            // The system says only that it is no folder.
+            Err(_) if path.is_symlink() => return Err(CacheError::Link { path: path.to_owned() }),
+            Err(errno) => return Err(unusable(errno.into())),
+        };
         let stat = rustix::fs::fstat(&descriptor).map_err(|errno| unusable(errno.into()))?;
         if stat.st_uid != rustix::process::geteuid().as_raw() {
             return Err(CacheError::Foreign { path: path.to_owned(), owner: stat.st_uid });

@@ -174,7 +174,7 @@ fn a_folder_that_others_could_change_is_not_used() {
     let refusal = |name: &str| ArtefactCache::open(&at.join(name), 1).expect_err(name);
     assert!(matches!(refusal("shared"), CacheError::Writable { mode: 0o1777, .. }));
     assert!(matches!(refusal("file"), CacheError::Unusable { .. }));
-    assert!(matches!(refusal("link"), CacheError::Unusable { .. }));
+    assert!(matches!(refusal("link"), CacheError::Link { .. }));
     let said = refusal("shared").to_string();
     assert!(said.contains("chmod 700 it") && said.contains("host.cache_dir"), "{said}");
     assert!(ArtefactCache::open(&at.join("shared/own"), 1).is_ok(), "the cure that is named");
@@ -262,6 +262,28 @@ fn a_cache_that_cannot_be_written_finds_nothing_and_breaks_nothing() {
     }
     assert!(cache.0.complained.load(Ordering::Relaxed), "it was said");
     assert_eq!(cache.stats(), CacheStats::default());
+}
+
+#[test]
+fn an_entry_that_cannot_be_removed_is_in_nobodys_way_and_counts_only_once_it_is_dropped() {
+    let place = Place::new();
+    let cache = place.open(1 << 20);
+    let key = place.key("a");
+    fs::create_dir(place.entry("a")).expect("made");
+    for _ in 0..2 {
+        assert!(cache.find(&key).is_none());
+        keep(&cache, &key, b"code");
+    }
+    assert_eq!(*cache.stuck(), BTreeSet::from([key.to_string()]), "said once");
+    assert!(!cache.0.complained.load(Ordering::Relaxed), "there is room: only that name is taken");
+    assert_eq!(cache.stats(), CacheStats::default(), "nothing was dropped");
+    fs::remove_dir(place.entry("a")).expect("empty");
+    keep(&cache, &key, b"code");
+    assert!(is_artefact(cache.find(&key)));
+    fs::set_permissions(place.entry("a"), fs::Permissions::from_mode(0o666)).expect("ours");
+    assert!(cache.find(&key).is_none());
+    assert_eq!(cache.stats().foreign, 1);
+    assert!(cache.stuck().is_empty(), "and it would be said again");
 }
 
 /// Root may write everywhere, so for root there is nothing to see.
