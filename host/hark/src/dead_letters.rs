@@ -35,7 +35,7 @@ use hark_informer::listener::{Listener, Redelivered};
 
 use self::file::LetterFile;
 pub(crate) use self::folder::{Cluster, default_state};
-use self::folder::{FolderError, HostFolder};
+use self::folder::{FolderError, Place};
 pub(crate) use self::letter::{Letter, Worker};
 use self::replays::Replays;
 use self::writer::Writer;
@@ -54,9 +54,8 @@ struct Shared {
 
 struct Kept {
     file: LetterFile,
+    /// Has the folder.
     writer: Writer,
-    /// Held for as long as the host runs.
-    _folder: HostFolder,
 }
 
 /// What became of a wish to have a letter replayed.
@@ -75,8 +74,8 @@ pub(crate) enum Replayed {
 }
 
 impl DeadLetters {
-    /// The dead letters of a cluster, in the state folder; without one, or where it cannot be used, events that are
-    /// given up are counted and logged, and that is said once.
+    /// The dead letters of a cluster, in the state folder; without one, or if another host has it, events that are
+    /// given up are counted and logged, and that is said once. One that cannot be used yet is tried again.
     pub(crate) fn open(state: Option<&Path>, cluster: &Cluster, admin: Option<SocketAddr>) -> Self {
         let opened = state.ok_or(FolderError::NoHome).and_then(|state| Kept::open(state, cluster, admin));
         let kept = opened.map_err(|error| {
@@ -170,9 +169,17 @@ impl DeadLetters {
 
 impl Kept {
     fn open(state: &Path, cluster: &Cluster, admin: Option<SocketAddr>) -> Result<Self, FolderError> {
-        let folder = HostFolder::take(state, cluster, admin)?;
-        let file = LetterFile::in_folder(folder.path());
-        let writer = Writer::spawn(file.clone()).map_err(FolderError::Thread)?;
-        Ok(Self { file, writer, _folder: folder })
+        let mut place = Place::new(state, cluster, admin);
+        match place.take() {
+            Ok(()) => {}
+            // A full disk, most likely, which somebody will make room on.
+            Err(error @ FolderError::Unusable { .. }) => {
+                tracing::error!("dead letters cannot be kept yet: {error}; trying again");
+            }
+            Err(error) => return Err(error),
+        }
+        let file = LetterFile::in_folder(&place.path());
+        let writer = Writer::spawn(place).map_err(FolderError::Thread)?;
+        Ok(Self { file, writer })
     }
 }

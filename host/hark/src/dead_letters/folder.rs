@@ -115,10 +115,42 @@ impl HostFolder {
             .map_err(|source| unusable(&note_path(&path), source));
         written.map(|()| Self { path, _lock: lock })
     }
+}
 
-    /// The folder.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+/// A cluster's folder that the host has, or is going to have once the system lets it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    state: PathBuf,
+    cluster: Cluster,
+    admin: Option<SocketAddr>,
+    taken: Option<HostFolder>,
+}
+
+impl Place {
+    /// The folder of a cluster, not taken yet.
+    pub(crate) fn new(state: &Path, cluster: &Cluster, admin: Option<SocketAddr>) -> Self {
+        Self { state: state.to_owned(), cluster: cluster.clone(), admin, taken: None }
+    }
+
+    /// Where it is, or is going to be.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.state.join(&self.cluster.0)
+    }
+
+    /// Takes it, unless that is done.
+    ///
+    /// # Errors
+    /// As [`HostFolder::take`].
+    pub(crate) fn take(&mut self) -> Result<(), FolderError> {
+        if self.taken.is_none() {
+            self.taken = Some(HostFolder::take(&self.state, &self.cluster, self.admin)?);
+        }
+        Ok(())
+    }
+
+    /// The host has it.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.is_some()
     }
 }
 
@@ -231,7 +263,7 @@ mod tests {
         let cluster = Cluster::of_server("https://10.0.0.1:6443");
         let admin = SocketAddr::from(([127, 0, 0, 1], 9464));
         let first = HostFolder::take(&state, &cluster, Some(admin)).expect("taken");
-        for folder in [&state, first.path()] {
+        for folder in [&state, &first.path] {
             assert_eq!(folder.metadata().expect("there").permissions().mode() & 0o777, 0o700);
         }
         let found = found(&state).expect("read");

@@ -1,8 +1,8 @@
 //! The thread that writes dead letters to the disk, so that a plugin waits for none but a full channel.
 //!
-//! Owned by the host's dead letters. Invariants: what was sent is written in its order; what cannot be written is
-//! tried again, up to [`UNSAVED`] letters, and said once; the thread ends after [`Writer::close`] or with its last
-//! sender.
+//! Owned by the host's dead letters. Invariants: what was sent is written in its order; what cannot be written, or has
+//! no folder yet, is tried again, up to [`UNSAVED`] letters, and said once; the thread has the cluster's folder for as
+//! long as it runs, and ends after [`Writer::close`] or with its last sender.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::file::LetterFile;
+use super::folder::Place;
 use super::letter::Letter;
 
 /// Jobs that wait before plugins do.
@@ -39,13 +40,13 @@ enum Job {
 }
 
 impl Writer {
-    /// Starts the thread.
+    /// Starts the thread. A folder that is not taken yet, the thread takes when it can.
     ///
     /// # Errors
     /// If the system gives none.
-    pub(crate) fn spawn(file: LetterFile) -> io::Result<Self> {
+    pub(crate) fn spawn(place: Place) -> io::Result<Self> {
         let (jobs, inbox) = sync_channel(WAITING);
-        let work = Work { file, unsaved: Vec::new(), removed: HashSet::new(), failing: false };
+        let work = Work::new(place);
         std::thread::Builder::new().name("dead-letters".to_owned()).spawn(move || work.run(&inbox))?;
         Ok(Self { jobs })
     }
@@ -84,6 +85,7 @@ impl Writer {
 
 /// What the thread has in hand.
 struct Work {
+    place: Place,
     file: LetterFile,
     /// Not on the disk yet.
     unsaved: Vec<Letter>,
@@ -93,6 +95,11 @@ struct Work {
 }
 
 impl Work {
+    fn new(place: Place) -> Self {
+        let (file, failing) = (LetterFile::in_folder(&place.path()), !place.is_taken());
+        Self { place, file, unsaved: Vec::new(), removed: HashSet::new(), failing }
+    }
+
     fn run(mut self, inbox: &Receiver<Job>) {
         loop {
             let first = match inbox.recv_timeout(AGAIN) {
@@ -114,6 +121,8 @@ impl Work {
             }
             self.write();
             if let Some(done) = closing {
+                // The folder is free before anybody hears of it.
+                drop(self);
                 // Whoever waited may have given up.
                 let _ = done.send(());
                 return;
@@ -122,16 +131,23 @@ impl Work {
     }
 
     fn write(&mut self) {
-        if self.unsaved.is_empty() && self.removed.is_empty() {
+        if self.unsaved.is_empty() && self.removed.is_empty() && self.place.is_taken() {
             return;
         }
         match self.try_write() {
-            Ok(()) => self.failing = false,
+            Ok(()) => self.written(),
             Err(error) => self.failed(&error),
         }
     }
 
+    fn written(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            tracing::info!("dead letters are kept again in {}", self.file.path().display());
+        }
+    }
+
     fn try_write(&mut self) -> io::Result<()> {
+        self.place.take().map_err(io::Error::other)?;
         if !self.unsaved.is_empty() {
             let dropped = self.file.append(&self.unsaved)?;
             self.unsaved.clear();
@@ -161,6 +177,9 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use super::super::folder::Cluster;
     use super::*;
 
     fn letter(id: u32) -> Letter {
@@ -176,11 +195,16 @@ mod tests {
         file.read().expect("read").letters.into_iter().map(|letter| letter.id).collect()
     }
 
+    /// The folder of a cluster in a state folder that is made as it is taken.
+    fn place(state: &Path) -> Place {
+        Place::new(state, &Cluster::dev(), None)
+    }
+
     #[tokio::test]
     async fn closing_waits_for_everything_that_was_sent_in_its_order() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = LetterFile::in_folder(folder.path());
-        let writer = Writer::spawn(file.clone()).expect("a thread");
+        let file = LetterFile::in_folder(&place(folder.path()).path());
+        let writer = Writer::spawn(place(folder.path())).expect("a thread");
         for id in 0..200 {
             writer.keep(letter(id));
         }
@@ -196,15 +220,36 @@ mod tests {
     #[test]
     fn what_the_disk_refuses_is_held_and_written_later_and_of_too_many_the_oldest_are_lost() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = LetterFile::in_folder(folder.path());
+        let mut place = place(folder.path());
+        place.take().expect("taken");
+        let file = LetterFile::in_folder(&place.path());
         std::fs::create_dir(file.path()).expect("in the way");
-        let unsaved = (0..).map(letter).take(UNSAVED + 3).collect();
-        let mut work = Work { file: file.clone(), unsaved, removed: HashSet::new(), failing: false };
+        let mut work = Work::new(place);
+        work.unsaved = (0..).map(letter).take(UNSAVED + 3).collect();
         work.write();
         assert_eq!((work.unsaved.len(), work.failing), (UNSAVED, true));
         std::fs::remove_dir(file.path()).expect("out of the way");
         work.write();
         assert_eq!((work.unsaved.len(), work.failing), (0, false));
         assert_eq!((ids(&file).len(), ids(&file).first().cloned()), (UNSAVED, Some(letter(3).id)));
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_cannot_be_had_at_first_is_taken_later_and_what_came_meanwhile_is_kept() {
+        let above = tempfile::tempdir().expect("a folder");
+        let state = above.path().join("state");
+        std::fs::write(&state, "in the way").expect("written");
+        let mut work = Work::new(place(&state));
+        assert!(work.failing, "that was said when it was opened");
+        work.unsaved = vec![letter(1)];
+        work.write();
+        assert_eq!((work.unsaved.len(), work.failing, work.place.is_taken()), (1, true, false));
+        std::fs::remove_file(&state).expect("out of the way");
+        work.write();
+        assert_eq!((work.unsaved.len(), work.failing, work.place.is_taken()), (0, false, true));
+        assert_eq!(ids(&work.file), [letter(1).id]);
+        assert!(place(&state).take().is_err(), "the thread has it");
+        drop(work);
+        place(&state).take().expect("free again");
     }
 }
