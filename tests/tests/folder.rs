@@ -211,7 +211,7 @@ async fn a_new_version_that_waits_for_a_call_shows_and_what_is_left_at_the_end_i
     hark.save("spin", &fixture("counter-v1"))?;
     hark.says(&[
         "spin: its new version ",
-        " waits for the call under way, which may take 3600s (limits.budget)",
+        " waits for the call under way, which limits.budget (3600s) bounds",
     ])
     .await;
     let now = in_hand().await.context("the call goes on")?;

@@ -24,7 +24,7 @@ pub(super) struct TakingOver {
     pub(super) timings: Timings,
     /// When the change was first seen.
     pub(super) noticed: Instant,
-    /// How long the call under way may take: `limits.budget` of the version that runs.
+    /// `limits.budget` of the version that runs, which bounds the call under way.
     pub(super) budget: Duration,
     pub(super) output: Arc<Output>,
 }
@@ -49,7 +49,7 @@ impl TakingOver {
     fn say_that_it_waits(&self) {
         let (new, budget) = (self.version.plugin.hash().short(), self.budget);
         let message = format!(
-            "its new version {new} waits for the call under way, which may take {budget:?} (limits.budget)"
+            "its new version {new} waits for the call under way, which limits.budget ({budget:?}) bounds"
         );
         self.output.news(&self.plugin, LogLevel::Info, &message);
     }
