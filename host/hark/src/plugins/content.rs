@@ -27,8 +27,9 @@ impl Content {
         let mut file = File::open(path).map_err(unreadable)?;
         let size = file.metadata().map_err(unreadable)?.len();
         let length = usize::try_from(size).ok().filter(|size| *size <= MAX_PLUGIN_BYTES);
-        let length =
-            length.ok_or_else(|| format!("it has {size} bytes; a plugin has at most {MAX_PLUGIN_BYTES}"))?;
+        let length = length.ok_or_else(|| {
+            format!("it has {size} bytes; a plugin has at most {} MiB", MAX_PLUGIN_BYTES >> 20)
+        })?;
         // There is no mapping of nothing.
         let mut memory =
             MmapMut::map_anon(length.max(1)).map_err(|error| format!("no memory for it: {error}"))?;
@@ -61,7 +62,7 @@ mod tests {
         }
         let size = MAX_PLUGIN_BYTES as u64 + 1;
         File::create(&path).expect("made").set_len(size).expect("sparse");
-        let said = format!("it has {size} bytes; a plugin has at most {MAX_PLUGIN_BYTES}");
+        let said = "it has 134217729 bytes; a plugin has at most 128 MiB";
         assert_eq!(read().expect_err("too large"), said);
     }
 }

@@ -13,7 +13,7 @@ pub(super) static METRICS: &[Metric<CompileStats>] = &[
         family: Family::counter(
             "hark_compile_total",
             &["mode", "result"],
-            "Plugin contents that had to be compiled, by what came of it; refused: Winch does not take them, Cranelift does.",
+            "Plugin contents that were asked for, by what came of it; cached: no compiler was needed; refused: Winch does not take them, Cranelift does.",
         ),
         read: |stats, series| {
             for mode in Compile::ALL {
