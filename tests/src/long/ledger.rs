@@ -55,6 +55,8 @@ pub struct Ledger {
     sequences: BTreeMap<String, u64>,
     /// Events that broke and have not ended well yet, by object.
     broken: BTreeMap<String, u64>,
+    /// Objects whose add broke: the handler may know of them, so it is told of their delete (contract 8).
+    tried: BTreeMap<String, String>,
     /// Events that ended well.
     pub done: u64,
     /// Attempts that broke.
@@ -79,6 +81,9 @@ impl Ledger {
             "trap" => {
                 self.traps += 1;
                 self.broken.insert(entry.key.to_owned(), entry.seq);
+                if entry.op == "add" {
+                    self.tried.insert(entry.key.to_owned(), entry.uid.to_owned());
+                }
                 return;
             }
             other => return self.fault(entry, &format!("it ended with {other}")),
@@ -123,6 +128,7 @@ impl Ledger {
     }
 
     fn add(&mut self, entry: &Entry<'_>, state: State) {
+        self.tried.remove(entry.key);
         if let Some(before) = self.before.remove(entry.key)
             && before.uid != state.uid
         {
@@ -144,7 +150,8 @@ impl Ledger {
 
     fn delete(&mut self, entry: &Entry<'_>) {
         let known = self.view.remove(entry.key).or_else(|| self.before.remove(entry.key));
-        if known.is_none_or(|known| known.uid != entry.uid) {
+        let tried = self.tried.remove(entry.key);
+        if known.map(|known| known.uid).or(tried).is_none_or(|uid| uid != entry.uid) {
             self.fault(entry, "the object was not known");
         }
     }
@@ -222,6 +229,16 @@ mod tests {
             ("add v 7 ok", 7, 2),
         ];
         assert_eq!(told(false, &lines, &server("v", 7)), NONE);
+    }
+
+    #[test]
+    fn an_object_whose_add_broke_may_be_deleted_and_no_other_one() {
+        let broken = ("add u 1 trap", 1, 1);
+        assert_eq!(told(false, &[broken, ("delete u 2 ok", 2, 1)], &View::new()), NONE);
+        let faults = ["the object was not known"];
+        assert_eq!(told(false, &[broken, ("delete v 2 ok", 2, 1)], &View::new()), faults);
+        let handled = [broken, ("add u 1 ok", 1, 1), ("delete u 2 ok", 2, 1), ("delete u 3 ok", 3, 1)];
+        assert_eq!(told(false, &handled, &View::new()), faults);
     }
 
     #[test]
