@@ -7,7 +7,7 @@ pub fn odd_char() -> impl Strategy<Value = char> {
     prop_oneof![
         6 => prop::char::range('a', 'z'),
         4 => prop::sample::select(vec![
-            '\0', '\x07', '\x08', '\t', '\n', '\r', '\x1b', '\x7f', '\u{80}', '\u{9b}', '\u{9c}', '\u{ad}',
+            '\0', '\x07', '\x08', '\t', '\n', '\r', '\x1b', '\x7f', '\u{80}', '\u{9b}', '\u{9c}', '\u{ad}', '\u{61c}',
             '\u{200b}', '\u{200e}', '\u{2028}', '\u{2029}', '\u{202e}', '\u{2066}', '\u{feff}', '\u{fffd}',
         ]),
         4 => prop::sample::select("[]\\()<>?;:,.-_/~=*!\"'`$%#@ 0159".chars().collect::<Vec<_>>()),

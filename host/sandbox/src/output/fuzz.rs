@@ -136,11 +136,11 @@ fn fuzz_gate() {
         let (mut at, mut second) = (start, start);
         let (mut lines, mut passed, mut told) = (0, 0, 0);
         // Of the present second: lines that passed, and reports of the host's own.
-        let (mut in_second, mut reports) = (0, 0);
+        let (mut in_second, mut reports, mut ended) = (0, 0, false);
         for (wait, line) in asks {
             at += Duration::from_millis(*wait);
             if *line && at - second >= Duration::from_secs(1) {
-                (second, in_second, reports) = (at, 0, 0);
+                (second, in_second, reports, ended) = (at, 0, 0, false);
             }
             let report = if *line {
                 let (admitted, report) = gate.admit(at);
@@ -149,7 +149,11 @@ fn fuzz_gate() {
                 in_second += u32::from(admitted);
                 report
             } else {
-                gate.report_at_end()
+                let report = gate.report_at_end();
+                // Told at once, but for what comes after the first time in a second.
+                prop_assert!(ended || gate.dropped == 0, "{} are not told of", gate.dropped);
+                ended |= report.is_some();
+                report
             };
             prop_assert!(report != Some(0), "nothing to tell");
             told += report.unwrap_or_default();
