@@ -62,7 +62,7 @@ pub(crate) enum Command {
 }
 
 /// What every command that runs plugins takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct CommonArgs {
     /// Folder with the plugins (*.wasm); by default `host.plugins` of the configuration, else ./plugins
     #[arg(long, value_name = "DIR")]

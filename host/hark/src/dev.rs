@@ -12,13 +12,12 @@ use crate::host::{self, ConfigFile, Mode};
 use crate::output::Output;
 
 /// Runs until a signal comes.
-pub(crate) async fn dev(args: DevArgs, config: ConfigFile) -> anyhow::Result<()> {
+pub(crate) async fn dev(args: DevArgs, config: ConfigFile, output: Arc<Output>) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.listen.ip().is_loopback(),
         "--listen {}: the embedded API server has no access control, so it listens on loopback only",
         args.listen
     );
-    let output = Arc::new(Output::new(true, args.common.trace.as_deref())?);
     let server =
         ServerConfig { address: args.listen, start_revision: start_revision(), ..ServerConfig::default() };
     let server = Server::start(server)

@@ -127,6 +127,7 @@ pub(crate) async fn run_plugins(
         pulse,
         started,
         dead_letters: dead_letters.clone(),
+        output: output.clone(),
     };
     let _serving = admin.map(|admin| admin.serve(sources));
     let options = ManagerOptions {

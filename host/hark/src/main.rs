@@ -3,6 +3,9 @@
 //! The only place where errors lose their types. Exit codes: 0 done, 1 failed, 2 wrong usage (clap's), 130
 //! aborted by a second signal.
 
+// They block for as long as standard output and error do, and panic when these fail.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod admin;
 mod artefacts;
 mod cli;
@@ -13,18 +16,21 @@ mod descriptors;
 mod dev;
 mod folder;
 mod host;
+mod lines;
 mod output;
 mod plugins;
 mod run;
 mod shutdown;
 mod telemetry;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use anyhow::Context;
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, CommonArgs};
+use crate::output::Output;
 use crate::telemetry::LogFilter;
 
 fn main() -> ExitCode {
@@ -43,30 +49,41 @@ fn main() -> ExitCode {
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let log = cli.log.as_deref();
     match cli.command {
-        Command::Run(args) => run_host(log, args.common.config.clone(), |config| run::run(args, config))?,
-        Command::Dev(args) => run_host(log, args.common.config.clone(), |config| dev::dev(args, config))?,
-        Command::DeadLetters(args) => dead_letters::command::run(args)?,
-        Command::CompileArtefact(args) => {
-            return Ok(hark_sandbox::compile_for_parent(args.mode, args.parent));
+        Command::Run(args) => {
+            let common = args.common.clone();
+            run_host(log, &common, false, |config, output| run::run(args, config, output))
         }
+        Command::Dev(args) => {
+            let common = args.common.clone();
+            run_host(log, &common, true, |config, output| dev::dev(args, config, output))
+        }
+        Command::DeadLetters(args) => dead_letters::command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::CompileArtefact(args) => Ok(hark_sandbox::compile_for_parent(args.mode, args.parent)),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a command that runs plugins, with the configuration file named.
+/// Runs a command that runs plugins, with or without a screen.
 fn run_host<F: Future<Output = anyhow::Result<()>>>(
-    log: Option<&str>,
-    named: Option<PathBuf>,
-    command: impl FnOnce(host::ConfigFile) -> F,
-) -> anyhow::Result<()> {
-    let config = host::ConfigFile::find(named)?;
-    telemetry::init(log.or(config.current().host.log.as_ref().map(LogFilter::as_str)))?;
+    filter: Option<&str>,
+    common: &CommonArgs,
+    screen: bool,
+    command: impl FnOnce(host::ConfigFile, Arc<Output>) -> F,
+) -> anyhow::Result<ExitCode> {
+    let config = host::ConfigFile::find(common.config.clone())?;
+    let log = telemetry::open().context("cannot start the log's thread")?;
+    let configured = config.current().host.log.as_ref().map(LogFilter::as_str);
+    telemetry::init(filter.or(configured), &log)?;
+    let output = Arc::new(Output::new(screen, common.trace.as_deref(), log)?);
     descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(command(config));
+    let done = runtime.block_on(command(config, output.clone()));
     // Plugin threads that outlived their budget, and compilations under way, are not waited for.
     runtime.shutdown_background();
-    done
+    if let Err(error) = &done {
+        output.fail(&explain(error.as_ref()));
+    }
+    output.flush(telemetry::FLUSH);
+    Ok(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// An error with its causes, each told once: some messages name their cause already.

@@ -1,13 +1,14 @@
 //! What people and programs see of the events: lines for the screen, the log, and the trace file.
 //!
 //! Used by the plugins' handlers, by their guests' log, and by the reloader. `hark dev` writes readable lines to
-//! standard output; `hark run` logs. Invariant: nothing here blocks on anything but the file it writes to, and a
-//! closed screen or a full disk stops no plugin (it is said once in the log).
+//! standard output; `hark run` logs. Invariants: nobody waits for the screen or the log, whatever is wrong with them;
+//! what they lose is counted. The trace is complete instead: a plugin waits until its line is written.
 
 mod faults;
 mod screen;
 pub(crate) mod trace;
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use tokio::time::Instant;
 pub(crate) use self::faults::FaultLines;
 use self::screen::Screen;
 use self::trace::{Trace, TraceError};
+use crate::lines::{Lines, Speaker};
+use crate::telemetry::PLUGIN_TARGET;
 
 /// One delivery attempt and what became of it.
 pub(crate) struct Attempt<'a> {
@@ -61,19 +64,53 @@ pub(crate) struct Timings {
 
 /// See the file's head.
 pub(crate) struct Output {
+    log: Lines,
     screen: Option<Screen>,
     trace: Option<Trace>,
 }
 
+/// The output cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutputError {
+    #[error("cannot start the screen's thread: {0}")]
+    Screen(#[from] io::Error),
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
 impl Output {
-    /// Output for `hark dev` (`screen`) or `hark run`, with a trace if a file is given (`-`: standard output).
+    /// Output for `hark dev` (`screen`) or `hark run`, with a trace if a file is given (`-`: standard output; the
+    /// screen is then where the log is).
     ///
     /// # Errors
-    /// If the trace file cannot be opened.
-    pub(crate) fn new(screen: bool, trace: Option<&Path>) -> Result<Self, TraceError> {
-        let stdout_taken = trace == Some(Path::new("-"));
-        let screen = screen.then(|| if stdout_taken { Screen::stderr() } else { Screen::stdout() });
-        Ok(Self { screen, trace: trace.map(Trace::open).transpose()? })
+    /// If the trace file cannot be opened, or the system gives no thread.
+    pub(crate) fn new(screen: bool, trace: Option<&Path>, log: Lines) -> Result<Self, OutputError> {
+        let screen = match (screen, trace) {
+            (false, _) => None,
+            (true, Some(path)) if path == Path::new("-") => Some(Screen::stderr(log.clone())),
+            (true, _) => Some(Screen::stdout()?),
+        };
+        Ok(Self { log, screen, trace: trace.map(Trace::open).transpose()? })
+    }
+
+    /// Lines lost since the start, by where they should have gone. Waits for nobody.
+    pub(crate) fn lost(&self) -> Vec<(&'static str, u64)> {
+        let screen = self.screen.as_ref().and_then(Screen::lost).map(|lost| ("screen", lost));
+        let trace = self.trace.as_ref().map(|trace| ("trace", trace.lost()));
+        [Some(("log", self.log.lost())), screen, trace].into_iter().flatten().collect()
+    }
+
+    /// The last word of a host that ends badly.
+    pub(crate) fn fail(&self, message: &str) {
+        self.log.push(Speaker::Host, format!("hark: {message}\n").as_bytes());
+    }
+
+    /// Waits until log and screen have everything, but no longer than `limit` for each.
+    pub(crate) fn flush(&self, limit: Duration) {
+        if let Some(screen) = &self.screen {
+            screen.flush(limit);
+        }
+        self.log.flush(limit);
     }
 
     pub(crate) fn attempt(&self, attempt: &Attempt<'_>) {
@@ -93,11 +130,11 @@ impl Output {
         let event = line.delivery.map(|delivery| format!("{} {}", delivery.event.op(), delivery.event.key()));
         let (source, event, message) = (line.source.as_str(), event.as_deref().unwrap_or("-"), line.message);
         match line.level {
-            LogLevel::Trace => tracing::trace!(target: "hark::plugin", plugin, source, event, "{message}"),
-            LogLevel::Debug => tracing::debug!(target: "hark::plugin", plugin, source, event, "{message}"),
-            LogLevel::Info => tracing::info!(target: "hark::plugin", plugin, source, event, "{message}"),
-            LogLevel::Warn => tracing::warn!(target: "hark::plugin", plugin, source, event, "{message}"),
-            LogLevel::Error => tracing::error!(target: "hark::plugin", plugin, source, event, "{message}"),
+            LogLevel::Trace => tracing::trace!(target: PLUGIN_TARGET, plugin, source, event, "{message}"),
+            LogLevel::Debug => tracing::debug!(target: PLUGIN_TARGET, plugin, source, event, "{message}"),
+            LogLevel::Info => tracing::info!(target: PLUGIN_TARGET, plugin, source, event, "{message}"),
+            LogLevel::Warn => tracing::warn!(target: PLUGIN_TARGET, plugin, source, event, "{message}"),
+            LogLevel::Error => tracing::error!(target: PLUGIN_TARGET, plugin, source, event, "{message}"),
         }
     }
 

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::pulse::Pulse;
 use crate::dead_letters::DeadLetters;
+use crate::output::Output;
 use crate::plugins::view::{PluginView, View};
 
 /// Where the facts come from.
@@ -33,6 +34,8 @@ pub(crate) struct Sources {
     pub(crate) started: SystemTime,
     /// For replaying them.
     pub(crate) dead_letters: DeadLetters,
+    /// For what it lost.
+    pub(crate) output: Arc<Output>,
 }
 
 /// See the file's head.
@@ -41,6 +44,8 @@ pub(super) struct Snapshot {
     pub(super) view: Arc<View>,
     /// What was compiled.
     pub(super) compiled: CompileStats,
+    /// Lines of log, screen and trace that were lost, by which of them.
+    pub(super) lost_lines: Vec<(&'static str, u64)>,
     /// In the order of [`View::plugins`].
     pub(super) plugins: Vec<PluginFacts>,
     /// In the order of their selectors.
@@ -82,7 +87,8 @@ impl Snapshot {
         let informers =
             sources.factory.informers().iter().map(|informer| InformerFacts::of(informer)).collect();
         let compiled = sources.engine.stats();
-        Self { started: sources.started, view, compiled, plugins, informers }
+        let lost_lines = sources.output.lost();
+        Self { started: sources.started, view, compiled, lost_lines, plugins, informers }
     }
 }
 

@@ -1,25 +1,34 @@
 //! The screen of `hark dev`: one readable line for each event, each word of a plugin, each reload.
 //!
-//! Used by [`super::Output`]. Invariant: a line is written whole; once the reader is gone, nothing more is
-//! written and nothing fails.
+//! Used by [`super::Output`]. Invariant: nobody waits for the screen; what it did not take is counted, and said on it
+//! when it works again.
 
-use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use hark_informer::handler::{Event, Outcome};
 use hark_sandbox::{GuestLine, LogLevel};
 
 use super::{Arrival, Attempt, INSTANCE_LOST};
+use crate::lines::{Lines, Speaker, Voice};
 
 /// Width of the plugins' column; longer names push their own line only.
 const PLUGIN_WIDTH: usize = 16;
 
 /// See the file's head.
 pub(crate) struct Screen {
-    to_stderr: bool,
+    lines: Lines,
     colours: bool,
-    closed: AtomicBool,
+    /// It has a stream of its own, not the log's.
+    own: bool,
 }
+
+/// What the screen says of itself.
+const VOICE: Voice = Voice {
+    thread: "screen",
+    lost: |lost, why| format!("{lost} lines are lost here: standard output: {why}\n"),
+    failing: |error| tracing::warn!("cannot write to the screen: {error}; trying again"),
+};
 
 /// Terminal colours, by what they mean here.
 #[derive(Clone, Copy)]
@@ -33,17 +42,29 @@ enum Colour {
 }
 
 impl Screen {
-    pub(crate) fn stdout() -> Self {
-        Self::new(false, std::io::stdout().is_terminal())
+    /// On standard output.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub(crate) fn stdout() -> io::Result<Self> {
+        let lines = Lines::open(&io::stdout(), VOICE)?;
+        Ok(Self { lines, colours: is_coloured(&io::stdout()), own: true })
     }
 
-    pub(crate) fn stderr() -> Self {
-        Self::new(true, std::io::stderr().is_terminal())
+    /// Between the lines of the log.
+    pub(crate) fn stderr(log: Lines) -> Self {
+        Self { lines: log, colours: is_coloured(&io::stderr()), own: false }
     }
 
-    fn new(to_stderr: bool, terminal: bool) -> Self {
-        let colours = terminal && std::env::var_os("NO_COLOR").is_none();
-        Self { to_stderr, colours, closed: AtomicBool::new(false) }
+    /// Lines lost since the start; none if they count as the log's.
+    pub(crate) fn lost(&self) -> Option<u64> {
+        self.own.then(|| self.lines.lost())
+    }
+
+    pub(crate) fn flush(&self, limit: Duration) {
+        if self.own {
+            self.lines.flush(limit);
+        }
     }
 
     pub(crate) fn attempt(&self, attempt: &Attempt<'_>) {
@@ -69,46 +90,30 @@ impl Screen {
             failed => self.paint(Colour::Bad, &failure(failed, number)),
         };
         let gap = if note.is_empty() { "" } else { " " };
-        self.line(plugin, &format!("{head} {subscription} {key}{gap}{note} {result}"));
+        self.line(Speaker::Plugin, plugin, &format!("{head} {subscription} {key}{gap}{note} {result}"));
     }
 
     pub(crate) fn guest_line(&self, plugin: &str, line: &GuestLine<'_>) {
         let level = self.paint(colour_of(line.level), &format!("{:<5}", line.level.as_str()));
-        self.line(plugin, &format!("  {level} {}", line.message));
+        self.line(Speaker::Plugin, plugin, &format!("  {level} {}", line.message));
     }
 
     pub(crate) fn arrived(&self, arrival: &Arrival<'_>) {
-        self.line(arrival.plugin, &self.paint(Colour::Note, &arrival.describe()));
+        self.line(Speaker::Host, arrival.plugin, &self.paint(Colour::Note, &arrival.describe()));
     }
 
     pub(crate) fn news(&self, plugin: &str, level: LogLevel, message: &str) {
-        self.line(plugin, &self.paint(colour_of(level), message));
+        self.line(Speaker::Host, plugin, &self.paint(colour_of(level), message));
     }
 
     pub(crate) fn say(&self, line: &str) {
-        self.write(&format!("{line}\n"));
+        self.lines.push(Speaker::Host, format!("{line}\n").as_bytes());
     }
 
-    fn line(&self, plugin: &str, rest: &str) {
+    fn line(&self, speaker: Speaker, plugin: &str, rest: &str) {
         let now = jiff::Zoned::now().strftime("%H:%M:%S%.3f").to_string();
-        self.write(&format!("{} {plugin:<PLUGIN_WIDTH$} {rest}\n", self.paint(Colour::Dim, &now)));
-    }
-
-    fn write(&self, text: &str) {
-        if self.closed.load(Ordering::Relaxed) {
-            return;
-        }
-        let written = if self.to_stderr {
-            std::io::stderr().lock().write_all(text.as_bytes())
-        } else {
-            let mut out = std::io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush())
-        };
-        if let Err(error) = written
-            && !self.closed.swap(true, Ordering::Relaxed)
-        {
-            tracing::warn!("the screen is gone ({error}): events are no longer shown");
-        }
+        let line = format!("{} {plugin:<PLUGIN_WIDTH$} {rest}\n", self.paint(Colour::Dim, &now));
+        self.lines.push(speaker, line.as_bytes());
     }
 
     fn paint(&self, colour: Colour, text: &str) -> String {
@@ -130,6 +135,10 @@ fn failure(outcome: &Outcome, attempt: u32) -> String {
     let message = outcome.message().unwrap_or_default();
     let lost = if outcome.is_break() { format!("; {INSTANCE_LOST}") } else { String::new() };
     format!("{}, attempt {attempt}: {message}{lost}", outcome.as_str())
+}
+
+fn is_coloured(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 fn colour_of(level: LogLevel) -> Colour {

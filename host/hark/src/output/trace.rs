@@ -1,19 +1,22 @@
 //! The trace: one JSON line for each delivery attempt. Field names and meanings are part of Hark's contract
 //! (design section 6) and are written for every line, null where there is nothing to say.
 //!
-//! Written by [`super::Output`], read by tests and by anybody who must prove what was delivered. Invariant: a
-//! line is written whole, by one write, before the next event of the plugin is begun.
+//! Written by [`super::Output`], read by tests and by anybody who must prove what was delivered. Invariants: a
+//! line is written whole, by one write, before the next event of the plugin is begun, so a trace that hangs holds up
+//! the plugins, and nobody else; what cannot be written is counted.
 
 use std::fs::File;
-use std::io::Write;
+use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use hark_informer::handler::Event;
 use serde::Serialize;
 
 use super::Attempt;
+use crate::lines::WholeLines;
 
 /// The trace file cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -25,9 +28,16 @@ pub(crate) struct TraceError {
 
 /// An open trace.
 pub(crate) struct Trace {
-    out: Mutex<Box<dyn Write + Send>>,
+    file: Mutex<TraceFile>,
     name: String,
-    failing: AtomicBool,
+    /// Since the start. Beside the lock, which is held for as long as a write takes.
+    lost: AtomicU64,
+}
+
+struct TraceFile {
+    lines: WholeLines<File>,
+    /// Lines lost since it began to fail.
+    failed: u64,
 }
 
 /// One line.
@@ -57,32 +67,50 @@ struct Line<'a> {
 impl Trace {
     /// Opens a file for appending; `-` is standard output.
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
-        let out: Box<dyn Write + Send> = if path == Path::new("-") {
-            Box::new(std::io::stdout())
+        let file = if path == Path::new("-") {
+            // Without the standard library's buffer, which would keep what cannot be written.
+            io::stdout().as_fd().try_clone_to_owned().map(File::from)
         } else {
-            let file = File::options().create(true).append(true).open(path);
-            Box::new(file.map_err(|source| TraceError { path: path.to_owned(), source })?)
+            File::options().create(true).append(true).open(path)
         };
-        Ok(Self { out: Mutex::new(out), name: path.display().to_string(), failing: AtomicBool::new(false) })
+        let file = file.map_err(|source| TraceError { path: path.to_owned(), source })?;
+        let file = Mutex::new(TraceFile { lines: WholeLines::new(file), failed: 0 });
+        Ok(Self { file, name: path.display().to_string(), lost: AtomicU64::new(0) })
     }
 
-    /// Writes one line. A failing file is reported when it begins to fail, and tried again each time.
+    /// Writes one line. A failing file is reported when it begins to fail and when it works again, and tried again each
+    /// time.
     pub(crate) fn write(&self, attempt: &Attempt<'_>) {
-        let written =
-            serde_json::to_vec(&Line::new(attempt)).map_err(std::io::Error::from).and_then(|mut line| {
-                line.push(b'\n');
-                let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-                out.write_all(&line)?;
-                out.flush()
-            });
+        let name = &self.name;
+        match self.try_write(attempt) {
+            Ok(0) => {}
+            Ok(lost) => tracing::warn!("trace {name} works again: {lost} lines are lost"),
+            Err((error, 1)) => tracing::error!("trace {name}: {error}: lines are being lost"),
+            Err(_) => {}
+        }
+    }
+
+    /// How many lines before this one were lost in a row, or why it is lost, and how many are by now.
+    fn try_write(&self, attempt: &Attempt<'_>) -> Result<u64, (io::Error, u64)> {
+        let line = serde_json::to_vec(&Line::new(attempt)).map_err(io::Error::from);
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = line.and_then(|mut line| {
+            line.push(b'\n');
+            file.lines.write(&line)
+        });
         match written {
-            Ok(()) => self.failing.store(false, Ordering::Relaxed),
+            Ok(()) => Ok(std::mem::take(&mut file.failed)),
             Err(error) => {
-                if !self.failing.swap(true, Ordering::Relaxed) {
-                    tracing::error!("trace {}: {error}: lines are being lost", self.name);
-                }
+                file.failed += 1;
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                Err((error, file.failed))
             }
         }
+    }
+
+    /// Lines lost since the start.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 }
 

@@ -17,6 +17,7 @@ fn families() -> Vec<&'static Family> {
     of(informer::METRICS)
         .chain(of(plugin::METRICS))
         .chain(of(host::METRICS))
+        .chain(of(output::METRICS))
         .chain(of(compile::METRICS))
         .chain(of(process::METRICS))
         .collect()

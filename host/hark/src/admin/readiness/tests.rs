@@ -178,6 +178,7 @@ fn the_host_is_ready_when_its_folder_can_be_read_and_it_is_not_stopping() {
             started: UNIX_EPOCH,
             view: Arc::new(view),
             compiled: CompileStats::default(),
+            lost_lines: vec![],
             plugins: vec![],
             informers: vec![],
         };
