@@ -109,7 +109,7 @@ pub(crate) async fn run_plugins(
 ) -> anyhow::Result<()> {
     let started = SystemTime::now();
     let admin = open_admin(args, &config, &output, mode).await?;
-    let signals = Signals::new().context("cannot listen for signals")?;
+    let signals = Signals::start(output.clone()).await.context("cannot listen for signals")?;
     let server = client.server().to_owned();
     let ingest = Ingest { strip_managed_fields: config.current().host.strip_managed_fields.unwrap_or(true) };
     let factory = Arc::new(Factory::new(client, ingest, Handle::current()));
@@ -140,11 +140,7 @@ pub(crate) async fn run_plugins(
         core_dumps: core_dumps.clone(),
     };
     let manager = Manager::new(options, config, engine, factory, output);
-    let stop = async {
-        let name = signals.first().await;
-        tracing::info!("{name}: stopping; once more aborts");
-    };
-    manager.run(stop).await;
+    manager.run(signals.first()).await;
     dead_letters.close().await;
     if let Some(core_dumps) = core_dumps {
         core_dumps.settle().await;
