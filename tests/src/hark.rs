@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use tokio::process::{Child, ChildStdout};
+use tokio::process::{Child, ChildStderr, ChildStdout};
 
 use crate::eventually;
 use crate::trace::{self, Line};
@@ -23,6 +23,8 @@ pub struct Setup {
     admin: Option<String>,
     program: Option<PathBuf>,
     trace: TraceTo,
+    stdout: Option<Stdio>,
+    stderr: Option<Stdio>,
 }
 
 /// Where Hark writes its trace.
@@ -63,7 +65,15 @@ impl Setup {
         let folder = tempfile::Builder::new().prefix("hark-test-").tempdir()?;
         std::fs::create_dir(folder.path().join("plugins"))?;
         let admin = Some("127.0.0.1:0".into());
-        Ok(Self { folder, arguments: Vec::new(), admin, program: None, trace: TraceTo::File })
+        Ok(Self {
+            folder,
+            arguments: Vec::new(),
+            admin,
+            program: None,
+            trace: TraceTo::File,
+            stdout: None,
+            stderr: None,
+        })
     }
 
     /// Runs another binary than the one beside the tests.
@@ -76,6 +86,18 @@ impl Setup {
     #[must_use]
     pub fn trace_to(self, trace: TraceTo) -> Self {
         Self { trace, ..self }
+    }
+
+    /// Says where standard output goes, unless the trace does; by default to a file, for [`Hark::stdout`].
+    #[must_use]
+    pub fn stdout_to(self, stdout: impl Into<Stdio>) -> Self {
+        Self { stdout: Some(stdout.into()), ..self }
+    }
+
+    /// Says where standard error goes; by default to a file, for [`Hark::stderr`].
+    #[must_use]
+    pub fn stderr_to(self, stderr: impl Into<Stdio>) -> Self {
+        Self { stderr: Some(stderr.into()), ..self }
     }
 
     /// The folder.
@@ -137,10 +159,14 @@ impl Setup {
     /// If it cannot be started.
     pub fn start(self, command: &[&str]) -> Result<Hark> {
         let at = self.folder.path();
+        let into = |chosen: Option<Stdio>, name: &str| match chosen {
+            Some(chosen) => Ok(chosen),
+            None => File::create(at.join(name)).map(Stdio::from),
+        };
         let (trace, stdout): (&[&str], Stdio) = match self.trace {
-            TraceTo::File => (&["--trace", "trace.jsonl"], File::create(at.join("stdout"))?.into()),
+            TraceTo::File => (&["--trace", "trace.jsonl"], into(self.stdout, "stdout")?),
             TraceTo::Pipe => (&["--trace", "-"], Stdio::piped()),
-            TraceTo::Nowhere => (&[], File::create(at.join("stdout"))?.into()),
+            TraceTo::Nowhere => (&[], into(self.stdout, "stdout")?),
         };
         let program = self.program.unwrap_or_else(binary);
         let mut hark = tokio::process::Command::from(clean(Command::new(program)));
@@ -153,7 +179,7 @@ impl Setup {
             .env("XDG_CACHE_HOME", at.join("cache"))
             .stdin(Stdio::null())
             .stdout(stdout)
-            .stderr(File::create(at.join("stderr"))?)
+            .stderr(into(self.stderr, "stderr")?)
             .kill_on_drop(true);
         let child = hark.spawn().context("cannot start hark")?;
         Ok(Hark { folder: self.folder, child })
@@ -202,6 +228,11 @@ impl Hark {
     /// The end of the trace's pipe, once (see [`TraceTo::Pipe`]).
     pub fn take_pipe(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
+    }
+
+    /// The end of standard error's pipe, once, if it was to go to one (see [`Setup::stderr_to`]).
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
     }
 
     /// The trace so far.
