@@ -149,3 +149,20 @@ fn colour_of(level: LogLevel) -> Colour {
         LogLevel::Error => Colour::Bad,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_its_attempt_and_a_break_what_is_lost_by_it() {
+        for (outcome, want) in [
+            (Outcome::Trap("boom".into()), format!("trap, attempt 3: boom; {INSTANCE_LOST}")),
+            (Outcome::Timeout("long".into()), format!("timeout, attempt 3: long; {INSTANCE_LOST}")),
+            (Outcome::Permanent("no".into()), "permanent, attempt 3: no".to_owned()),
+            (Outcome::Retry { message: "later".into(), after: None }, "retry, attempt 3: later".to_owned()),
+        ] {
+            assert_eq!(failure(&outcome, 3), want);
+        }
+    }
+}
