@@ -9,18 +9,24 @@ mod fuzz;
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
+use std::mem::ManuallyDrop;
 use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::thread::Builder;
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::watch;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
 /// How often the folder is looked at although nothing was said to have changed: for file systems without
 /// inotify, and for folders that come back.
 const POLL: Duration = Duration::from_secs(1);
+
+/// After how long the file system is asked again to say what changes, if it could not.
+const WATCH_AGAIN: Duration = Duration::from_secs(60);
 
 /// Longest plugin name; it appears in thread names, metrics and file names.
 const MAX_STEM: usize = 64;
@@ -167,6 +173,8 @@ fn stem(path: &Path) -> Result<String, String> {
 pub(crate) struct ChangeWatch {
     target: PathBuf,
     watcher: Option<RecommendedWatcher>,
+    /// Not to be tried before then.
+    not_before: Option<Instant>,
     changed: watch::Receiver<()>,
     sender: watch::Sender<()>,
     poll: tokio::time::Interval,
@@ -178,13 +186,13 @@ impl ChangeWatch {
         let (sender, changed) = watch::channel(());
         let mut poll = tokio::time::interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { target, watcher: None, changed, sender, poll }
+        Self { target, watcher: None, not_before: None, changed, sender, poll }
     }
 
     /// Waits until it is time to look.
     pub(crate) async fn next(&mut self) {
         if self.watcher.is_none() {
-            self.watch();
+            self.watch(Builder::new(), Instant::now());
         }
         let told = tokio::select! {
             // The sender is our own: it cannot be gone.
@@ -197,21 +205,42 @@ impl ChangeWatch {
         }
     }
 
-    fn watch(&mut self) {
-        let sender = self.sender.clone();
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| !is_only_reading(event.kind)) {
-                sender.send_replace(());
+    /// Asks the file system to say what changes, if there is a target, and it has not refused just now. `thread` is
+    /// what a thread needs to be had for that.
+    fn watch(&mut self, thread: Builder, now: Instant) {
+        if !self.target.exists() || self.not_before.is_some_and(|time| now < time) {
+            return;
+        }
+        match watcher(&self.target, thread, self.sender.clone()) {
+            Ok(watcher) => self.watcher = Some(watcher),
+            Err(why) => {
+                let (target, seconds) = (self.target.display(), POLL.as_secs());
+                tracing::debug!("{target}: looked at every {seconds} s only: {why}");
+                self.not_before = Some(now + WATCH_AGAIN);
             }
-        });
-        self.watcher = watcher
-            .and_then(|mut watcher| {
-                watcher.watch(&self.target, RecursiveMode::NonRecursive)?;
-                Ok(watcher)
-            })
-            .inspect_err(|error| tracing::debug!("{}: polling only: {error}", self.target.display()))
-            .ok();
+        }
     }
+}
+
+/// A watcher of the file system's.
+///
+/// # Errors
+/// Why there is none, for people.
+fn watcher(target: &Path, thread: Builder, changed: watch::Sender<()>) -> Result<RecommendedWatcher, String> {
+    // The library has a thread, and panics without one; so it is asked only if one is to be had.
+    thread.spawn(|| ()).map_err(|error| format!("no thread to be had: {error}"))?;
+    let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        if event.is_ok_and(|event| !is_only_reading(event.kind)) {
+            changed.send_replace(());
+        }
+    });
+    // Somebody else may have got that thread. Dropping the watcher then would panic once more, so it is left behind,
+    // with its one descriptor.
+    let mut watcher = ManuallyDrop::new(watcher.map_err(|error| error.to_string())?);
+    let watched = catch_unwind(AssertUnwindSafe(|| watcher.watch(target, RecursiveMode::NonRecursive)));
+    let watched = watched.map_err(|_| "no thread to be had".to_owned())?;
+    let watcher = ManuallyDrop::into_inner(watcher);
+    watched.map(|()| watcher).map_err(|error| error.to_string())
 }
 
 /// Our own scans open and read: such events must not cause the next scan.
@@ -279,6 +308,32 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_is_an_error() {
         assert!(scan(Path::new("/nonexistent/plugins"), false).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_target_that_is_not_there_has_no_watcher_until_it_is() {
+        let folder = folder(&[]);
+        let target = folder.path().join("hark.toml");
+        let mut watch = ChangeWatch::new(target.clone());
+        watch.watch(Builder::new(), Instant::now());
+        assert!(watch.watcher.is_none());
+        std::fs::write(&target, "").expect("written");
+        watch.watch(Builder::new(), Instant::now());
+        assert!(watch.watcher.is_some());
+    }
+
+    #[tokio::test]
+    async fn without_a_thread_the_clock_says_when_to_look_and_the_file_system_is_asked_again_later() {
+        let folder = folder(&[]);
+        let (mut watch, now) = (ChangeWatch::new(folder.path().to_owned()), Instant::now());
+        // A stack beyond all address space: the system refuses.
+        watch.watch(Builder::new().stack_size(1 << 50), now);
+        assert!(watch.watcher.is_none());
+        watch.next().await;
+        watch.watch(Builder::new(), now + WATCH_AGAIN - Duration::from_millis(1));
+        assert!(watch.watcher.is_none(), "it was refused just now");
+        watch.watch(Builder::new(), now + WATCH_AGAIN);
+        assert!(watch.watcher.is_some());
     }
 
     #[tokio::test]
