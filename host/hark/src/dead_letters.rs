@@ -33,6 +33,8 @@ use std::sync::Arc;
 use hark_informer::handler::Delivery;
 use hark_informer::listener::{Listener, Redelivered};
 
+use crate::aside;
+
 use self::file::LetterFile;
 pub(crate) use self::folder::{Cluster, default_state};
 use self::folder::{FolderError, Place};
@@ -153,7 +155,7 @@ impl DeadLetters {
             let contents = file.read()?;
             Ok(contents.letters.into_iter().find(|letter| letter.id == id))
         };
-        match tokio::task::spawn_blocking(read).await {
+        match aside::run("letters", read).await {
             Ok(found) => found.map_err(|error: std::io::Error| error.to_string()),
             Err(error) => Err(error.to_string()),
         }

@@ -8,6 +8,7 @@
 
 mod admin;
 mod artefacts;
+mod aside;
 mod cli;
 mod config;
 mod core_dumps;

@@ -27,6 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::admin::Heart;
+use crate::aside::Lost;
 use crate::config::PluginConfig;
 use crate::core_dumps::DumpWriter;
 use crate::dead_letters::DeadLetters;
@@ -252,7 +253,7 @@ impl Manager {
     fn prepare(&mut self, plugin: &str) {
         let Some(slot) = self.slots.get_mut(plugin) else { return };
         let config = self.config.current().plugin(plugin);
-        let Some((file, noticed)) = slot.begin(&config) else { return };
+        let Some((file, noticed)) = slot.begin(&config, Instant::now()) else { return };
         let job = Job {
             plugin: plugin.to_owned(),
             file,
@@ -281,11 +282,9 @@ impl Manager {
             Preparation::Ready { version, timings } => return self.install(&plugin, *version, timings),
             Preparation::Same { hash } => slot.same(hash),
             Preparation::Stale => slot.try_again(),
+            Preparation::Hindered { message } => return self.hindered(&plugin, message),
             Preparation::Failed { hash, message } => {
-                let stays = match &slot.running {
-                    Some(running) => format!("; {} goes on", running.version.plugin.hash().short()),
-                    None => String::new(),
-                };
+                let stays = stays(slot);
                 let path = file.path.display();
                 self.output.news(&plugin, LogLevel::Error, &format!("{path} is refused: {message}{stays}"));
                 slot.refuse(hash, config, message);
@@ -312,14 +311,14 @@ impl Manager {
                         slot.running = Some(running);
                     }
                 }
-                Err(error) => self.not_started(plugin, format!("cannot start its thread: {error}")),
+                Err(error) => self.without_threads(plugin, error),
             }
             return;
         };
         let budget = running.version.config.limits.budget;
         let swap = match running.swap(start) {
             Ok(swap) => swap,
-            Err(error) => return self.not_started(plugin, format!("cannot start its threads: {error}")),
+            Err(error) => return self.without_threads(plugin, error),
         };
         slot.takes_over();
         let (plugin, noticed, output) = (plugin.to_owned(), slot.noticed, self.output.clone());
@@ -330,6 +329,23 @@ impl Manager {
             // As above.
             let _ = events.send(Event::Swapped(Box::new(swapped))).await;
         });
+    }
+
+    /// The system gives no thread, or not as many as a version wants.
+    fn without_threads(&mut self, plugin: &str, error: std::io::Error) {
+        if let Some(slot) = self.slots.get_mut(plugin) {
+            slot.generation -= 1;
+        }
+        self.hindered(plugin, format!("cannot start its threads: {}", Lost::NoThread(error)));
+    }
+
+    /// The machine lacks what a version takes: the one before, if any, goes on, and this one is tried again later.
+    fn hindered(&mut self, plugin: &str, message: String) {
+        let Some(slot) = self.slots.get_mut(plugin) else { return };
+        let wait = slot.hindered(message.clone(), Instant::now());
+        let stays = stays(slot);
+        let message = format!("{message}; tried again in {} s{stays}", wait.as_secs());
+        self.output.news(plugin, LogLevel::Error, &message);
     }
 
     /// A prepared version could not take over: the one before, if any, goes on.
@@ -415,6 +431,14 @@ fn waits_for_the_next_start(keys: &[&str]) {
         [] => {}
         [key] => tracing::warn!("{key} changed: acts at the next start"),
         keys => tracing::warn!("{} changed: act at the next start", keys.join(", ")),
+    }
+}
+
+/// That the version before goes on, if there is one.
+fn stays(slot: &Slot) -> String {
+    match &slot.running {
+        Some(running) => format!("; {} goes on", running.version.plugin.hash().short()),
+        None => String::new(),
     }
 }
 

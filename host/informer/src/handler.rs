@@ -5,6 +5,7 @@
 //! delivery at a time. [`Threaded`] gives a handler that blocks a thread of its own.
 
 mod guard;
+mod thread;
 mod threaded;
 
 use std::future::Future;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 pub(crate) use self::guard::{Call, guarded};
+pub use self::thread::start_thread;
 pub use self::threaded::Threaded;
 use crate::object::{Object, ObjectKey};
 

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -26,6 +26,9 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// How long the end of the host waits for a slow disk.
 const CLOSING: Duration = Duration::from_secs(5);
+
+/// Time between two looks for room then.
+const ROOM: Duration = Duration::from_millis(10);
 
 /// See the file's head.
 pub(crate) struct Writer {
@@ -71,10 +74,14 @@ impl Writer {
     /// Waits until what was sent is written, within [`CLOSING`].
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        let jobs = self.jobs.clone();
         let closing = async {
-            // Sending may have to wait for room. A thread that has ended has written what it was sent.
-            let _ = tokio::task::spawn_blocking(move || jobs.send(Job::Close(done))).await;
+            let mut job = Job::Close(done);
+            // Sending would block while there is no room, and there may be no thread to block.
+            while let Err(TrySendError::Full(back)) = self.jobs.try_send(job) {
+                job = back;
+                tokio::time::sleep(ROOM).await;
+            }
+            // A thread that has ended has written what it was sent.
             let _ = closed.await;
         };
         if tokio::time::timeout(CLOSING, closing).await.is_err() {

@@ -1,6 +1,6 @@
 //! Preparing a version of a plugin: read, hash, compile, describe. Nothing that runs is touched.
 //!
-//! Run by the manager as a task of its own; the two heavy parts are on blocking threads, since compiling and
+//! Run by the manager as a task of its own; the two heavy parts are on threads of their own, since compiling and
 //! `describe` (foreign code) must not hold an async one. Invariants: what comes out was read from a file that
 //! did not change meanwhile; a file that is still being written is not reported as broken; no file waits for another
 //! one's guest, unless dozens of them hang.
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::content::Content;
 use super::running::{Version, guest_runtime};
 use super::slot::Known;
+use crate::aside::{self, Lost};
 use crate::config::PluginConfig;
 use crate::core_dumps::DumpWriter;
 use crate::folder::{PluginFile, Stamp};
@@ -80,6 +81,8 @@ pub(crate) enum Preparation {
     Same { hash: ContentHash },
     /// The file changed while it was read.
     Stale,
+    /// The machine lacks what it takes, for now: its content is not to blame.
+    Hindered { message: String },
     /// It is no good; `hash` is none if it could not even be read, or if its content is not to blame.
     Failed { hash: Option<ContentHash>, message: String },
 }
@@ -135,20 +138,21 @@ impl Job {
         Prepared { plugin, file, config, result }
     }
 
-    /// Each half on a blocking thread, with a permit of its own.
+    /// Each half on a thread of its own, with a permit of its own.
     async fn load_and_describe(self, permits: &Permits) -> Preparation {
         let permit = permits.take(&self.file).await;
-        let loaded = tokio::task::spawn_blocking(move || (self.load(), self)).await;
+        let thread = format!("prepare:{}", self.plugin);
+        let loaded = aside::run(&thread, move || (self.load(), self)).await;
         drop(permit);
         let (plugin, timings, job) = match loaded {
             Ok((Loaded::Plugin { plugin, timings }, job)) => (plugin, timings, job),
             Ok((Loaded::Done(preparation), _)) => return preparation,
-            Err(error) => return failed_in_the_host(&error),
+            Err(lost) => return lost.into(),
         };
         let permit = permits.describing.acquire().await;
-        let described = tokio::task::spawn_blocking(move || job.describe(plugin, timings)).await;
+        let described = aside::run(&thread, move || job.describe(plugin, timings)).await;
         drop(permit);
-        described.unwrap_or_else(|error| failed_in_the_host(&error))
+        described.unwrap_or_else(Preparation::from)
     }
 
     /// Reads the file, and compiles it if it is another one than what runs or was refused.
@@ -236,11 +240,17 @@ impl Job {
     }
 }
 
-fn failed_in_the_host(error: &tokio::task::JoinError) -> Preparation {
-    Preparation::Failed { hash: None, message: format!("preparing it failed in the host: {error}") }
+impl From<Lost> for Preparation {
+    fn from(lost: Lost) -> Self {
+        let message = format!("cannot prepare it: {lost}");
+        match lost {
+            Lost::NoThread(_) => Self::Hindered { message },
+            Lost::Panicked => Self::Failed { hash: None, message },
+        }
+    }
 }
 
-/// Foreign code: on this blocking thread, with a runtime of its own for its timers.
+/// Foreign code: on this thread that may block, with a runtime of its own for its timers.
 fn describe(plugin: &Plugin, context: &Context) -> Result<Description, String> {
     let runtime =
         guest_runtime().map_err(|error| format!("cannot start a runtime to describe it: {error}"))?;

@@ -5,10 +5,11 @@
 //! several instances has a further thread for each. Invariant: guest code runs on those threads only.
 
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::Duration;
 
 use hark_informer::factory::{Factory, SubscriptionSpec};
-use hark_informer::handler::{Delivery, EventHandler, HandleFuture, Threaded};
+use hark_informer::handler::{Delivery, EventHandler, HandleFuture, Threaded, start_thread};
 use hark_informer::listener::{Ended, Listener, ListenerConfig, OnRestart, OnSwap, Subscription, SwapReport};
 use hark_informer::resource::Selector;
 use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler};
@@ -143,11 +144,8 @@ impl Start {
         }
         let threaded = |lane: usize| -> std::io::Result<Box<dyn EventHandler>> {
             let name = format!("plugin:{}/{lane}", self.plugin);
-            Ok(Box::new(Threaded::spawn_on(
-                &name,
-                self.handler(listener, observer, worker),
-                guest_runtime()?,
-            )?))
+            let handler = self.handler(listener, observer, worker);
+            Ok(Box::new(Threaded::spawn_on(Builder::new().name(name), handler, guest_runtime()?)?))
         };
         (0..count).map(threaded).collect()
     }
@@ -202,15 +200,10 @@ impl Running {
         let observer = PluginObserver::new(worker.clone(), dead_letters, start.output.clone());
         let listener = Listener::new(version.treatment().listener, observer.clone());
         let handlers = start.handlers(&listener, &observer, &worker)?;
-        let runtime = guest_runtime()?;
-        let (sender, ended) = oneshot::channel();
-        let (runs, died) = (listener.clone(), Died { plugin: name.clone(), events });
-        std::thread::Builder::new().name(format!("plugin:{name}")).spawn(move || {
-            let end = runtime.block_on(runs.run(handlers, start.subscriptions));
-            died.disarm();
-            // Nobody waits for the end of a plugin that was removed.
-            let _ = sender.send(end);
-        })?;
+        let thread = Builder::new().name(format!("plugin:{name}"));
+        let runs = listener.clone();
+        let work = async move { runs.run(handlers, start.subscriptions).await };
+        let ended = launch(thread, Died { plugin: name.clone(), events }, work)?;
         Ok(Self { name, version, listener, observer, ended })
     }
 
@@ -252,6 +245,31 @@ impl Running {
             Ended::Drained { abandoned } | Ended::Closed { abandoned } => Some(abandoned),
         }
     }
+}
+
+/// Starts a plugin's thread, which ends with `work`.
+///
+/// # Errors
+/// If the system gives no thread: nothing was done, and nobody has died.
+fn launch<T: Send + 'static>(
+    thread: Builder,
+    died: Died,
+    work: impl Future<Output = T> + Send + 'static,
+) -> std::io::Result<oneshot::Receiver<T>> {
+    let (sender, ended) = oneshot::channel();
+    let run = move |(runtime, died): (Runtime, Died)| {
+        let end = runtime.block_on(work);
+        died.disarm();
+        // Nobody waits for the end of a plugin that was removed.
+        let _ = sender.send(end);
+    };
+    start_thread(thread, (guest_runtime()?, died), run).map_err(|(error, (runtime, died))| {
+        // Neither may be dropped on this thread, which is an async one.
+        runtime.shutdown_background();
+        died.disarm();
+        error
+    })?;
+    Ok(ended)
 }
 
 /// Stops the watches, and lets every plugin finish what is queued, within [`DRAIN_BUDGET`].
@@ -338,5 +356,25 @@ impl EventHandler for Reporting {
             self.observer.attempted(worker, delivery, &outcome);
             outcome
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_a_thread_a_plugin_is_not_started_and_nobody_has_died() {
+        let (events, mut inbox) = mpsc::channel(1);
+        let died = || Died { plugin: "a".into(), events: events.clone() };
+        // A stack beyond all address space: the system refuses.
+        let refused = launch(Builder::new().stack_size(1 << 50), died(), async { 1 });
+        assert!(refused.is_err());
+        assert!(inbox.try_recv().is_err(), "nothing was said");
+        assert_eq!(launch(Builder::new(), died(), async { 2 }).expect("a thread").await, Ok(2));
+        assert!(inbox.try_recv().is_err(), "it ended well");
+        let lost = launch(Builder::new(), died(), async { panic!("on purpose") }).expect("a thread");
+        assert!(lost.await.is_err());
+        assert!(matches!(inbox.recv().await, Some(Event::Died { plugin }) if plugin == "a"));
     }
 }

@@ -22,6 +22,11 @@ use super::view::{Coming, PluginView, Refusal, RunningView};
 use crate::config::PluginConfig;
 use crate::folder::{PluginFile, Stamp};
 
+/// After how long a version is tried again that the machine lacked something for (a thread, memory). It doubles each
+/// time in a row, up to [`AGAIN_MOST`].
+const AGAIN: Duration = Duration::from_secs(5);
+const AGAIN_MOST: Duration = Duration::from_secs(300);
+
 /// See the file's head.
 pub(crate) struct Slot {
     file: Option<PluginFile>,
@@ -39,6 +44,9 @@ pub(crate) struct Slot {
     /// What was last tried: no need to read the same again.
     tried: Option<(Stamp, PluginConfig)>,
     refused: Option<(ContentHash, PluginConfig)>,
+    /// When what the machine lacked something for is tried again, and how often in a row it did.
+    again: Option<Instant>,
+    hindered: u32,
     /// Why the file as it is now does not run, for whoever asks.
     refusal: Option<Refusal>,
 }
@@ -56,6 +64,8 @@ impl Default for Slot {
             coming: Coming::Nothing,
             tried: None,
             refused: None,
+            again: None,
+            hindered: 0,
             refusal: None,
         }
     }
@@ -84,16 +94,17 @@ impl Slot {
         now - *self.gone_since.get_or_insert(now) >= grace
     }
 
-    /// The version to prepare now, if there is one that was not tried.
-    pub(crate) fn begin(&mut self, config: &PluginConfig) -> Option<(PluginFile, Instant)> {
+    /// The version to prepare now, if there is one that was not tried, or that is to be tried again.
+    pub(crate) fn begin(&mut self, config: &PluginConfig, now: Instant) -> Option<(PluginFile, Instant)> {
         let file = self.file.clone()?;
         let tried = self.tried.as_ref();
-        if self.coming != Coming::Nothing
-            || tried.is_some_and(|(stamp, with)| *stamp == file.stamp && with == config)
-        {
+        let due = self.again.is_some_and(|again| again <= now);
+        let same = tried.is_some_and(|(stamp, with)| *stamp == file.stamp && with == config);
+        if self.coming != Coming::Nothing || (same && !due) {
             return None;
         }
         self.coming = Coming::Preparing;
+        self.again = None;
         self.tried = Some((file.stamp, config.clone()));
         Some((file, self.noticed))
     }
@@ -106,6 +117,7 @@ impl Slot {
     /// What was prepared is in place.
     pub(crate) fn settled(&mut self) {
         self.coming = Coming::Nothing;
+        self.hindered = 0;
         self.refusal = None;
         self.took_over = (self.generation, SystemTime::now());
     }
@@ -113,6 +125,7 @@ impl Slot {
     /// What was read is what runs, or what was refused before.
     pub(crate) fn same(&mut self, hash: ContentHash) {
         self.coming = Coming::Nothing;
+        self.hindered = 0;
         self.refusal = self.refusal.take().filter(|refusal| refusal.hash == Some(hash));
     }
 
@@ -125,6 +138,7 @@ impl Slot {
     /// What was prepared is no good.
     pub(crate) fn refuse(&mut self, hash: Option<ContentHash>, config: PluginConfig, message: String) {
         self.coming = Coming::Nothing;
+        self.hindered = 0;
         self.refused = hash.map(|hash| (hash, config));
         self.refusal = Some(Refusal { hash, message });
     }
@@ -133,6 +147,15 @@ impl Slot {
     pub(crate) fn not_started(&mut self, message: String) {
         self.coming = Coming::Nothing;
         self.refusal = Some(Refusal { hash: None, message });
+    }
+
+    /// The machine lacked what preparing or starting it takes: says after how long it is tried again.
+    pub(crate) fn hindered(&mut self, message: String, now: Instant) -> Duration {
+        let wait = AGAIN.saturating_mul(1 << self.hindered.min(16)).min(AGAIN_MOST);
+        self.hindered = self.hindered.saturating_add(1);
+        self.again = Some(now + wait);
+        self.not_started(message);
+        wait
     }
 
     /// What others may see of it.
@@ -183,19 +206,42 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (config, now) = (Config::default().plugin("a"), Instant::now());
         let mut slot = Slot::default();
-        assert!(slot.begin(&config).is_none(), "there is no file yet");
+        assert!(slot.begin(&config, now).is_none(), "there is no file yet");
         slot.file_is(file(&folder, "1"), now);
-        assert!(slot.begin(&config).is_some());
-        assert!(slot.begin(&config).is_none(), "it is being prepared");
+        assert!(slot.begin(&config, now).is_some());
+        assert!(slot.begin(&config, now).is_none(), "it is being prepared");
         slot.settled();
-        assert!(slot.begin(&config).is_none(), "nothing changed");
+        assert!(slot.begin(&config, now).is_none(), "nothing changed");
         slot.file_is(file(&folder, "two"), now);
-        assert!(slot.begin(&config).is_some());
+        assert!(slot.begin(&config, now).is_some());
         slot.settled();
         let other = PluginConfig { queue: 5, ..config.clone() };
-        assert!(slot.begin(&other).is_some());
+        assert!(slot.begin(&other, now).is_some());
         slot.try_again();
-        assert!(slot.begin(&other).is_some(), "what was read had changed meanwhile");
+        assert!(slot.begin(&other, now).is_some(), "what was read had changed meanwhile");
+    }
+
+    #[test]
+    fn what_the_machine_lacked_something_for_is_tried_again_ever_more_seldom() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (config, mut now) = (Config::default().plugin("a"), Instant::now());
+        let mut slot = Slot::default();
+        slot.file_is(file(&folder, "1"), now);
+        assert!(slot.begin(&config, now).is_some());
+        for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
+            let wait = slot.hindered("no thread".into(), now);
+            assert_eq!(wait, Duration::from_secs(seconds));
+            let before = now + wait - Duration::from_millis(1);
+            assert!(slot.begin(&config, before).is_none());
+            now += wait;
+            assert!(slot.begin(&config, now).is_some());
+        }
+        assert!(slot.begin(&config, now + AGAIN_MOST).is_none(), "it is being prepared");
+        slot.settled();
+        assert!(slot.begin(&config, now + AGAIN_MOST).is_none(), "it runs");
+        assert_eq!(slot.hindered("no thread".into(), now), AGAIN, "counted anew");
+        slot.file_is(file(&folder, "two"), now);
+        assert!(slot.begin(&config, now).is_some(), "another file is tried at once");
     }
 
     #[test]
@@ -205,15 +251,15 @@ mod tests {
         let mut slot = Slot::default();
         assert_eq!(slot.view("a").coming, Coming::Nothing);
         slot.file_is(file(&folder, "1"), now);
-        slot.begin(&config).expect("a version");
+        slot.begin(&config, now).expect("a version");
         assert_eq!(slot.view("a").coming, Coming::Preparing);
         slot.takes_over();
         assert_eq!(slot.view("a").coming, Coming::TakingOver);
         slot.file_is(file(&folder, "two"), now);
-        assert!(slot.begin(&config).is_none(), "one after the other");
+        assert!(slot.begin(&config, now).is_none(), "one after the other");
         slot.settled();
         assert_eq!(slot.view("a").coming, Coming::Nothing);
-        slot.begin(&config).expect("the next one");
+        slot.begin(&config, now).expect("the next one");
         slot.refuse(None, config, "no good".into());
         assert_eq!(slot.view("a").coming, Coming::Nothing);
     }

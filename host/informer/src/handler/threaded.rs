@@ -4,10 +4,12 @@
 //! blocks would hold its neighbours back. Invariants: the inner handler is called and dropped on its thread and
 //! nowhere else; the thread ends when the [`Threaded`] is dropped, and survives a panic of the handler.
 
+use std::thread::Builder;
+
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Call, Delivery, EventHandler, HandleFuture, Outcome, guarded};
+use super::{Call, Delivery, EventHandler, HandleFuture, Outcome, guarded, start_thread};
 
 /// See the file's head.
 pub struct Threaded {
@@ -27,18 +29,27 @@ impl Threaded {
     /// # Errors
     /// If the system gives no thread, or no runtime.
     pub fn spawn(name: &str, handler: Box<dyn EventHandler>) -> std::io::Result<Self> {
-        Self::spawn_on(name, handler, tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Self::spawn_on(Builder::new().name(name.to_owned()), handler, runtime)
     }
 
     /// As [`Threaded::spawn`], with a runtime of the caller's, which need not have what the handler does not use: each
     /// one that has sockets takes four descriptors.
     ///
     /// # Errors
-    /// If the system gives no thread.
-    pub fn spawn_on(name: &str, handler: Box<dyn EventHandler>, runtime: Runtime) -> std::io::Result<Self> {
+    /// If the system gives no thread. The handler is dropped on this one then, without having been called.
+    pub fn spawn_on(
+        thread: Builder,
+        handler: Box<dyn EventHandler>,
+        runtime: Runtime,
+    ) -> std::io::Result<Self> {
         let (jobs, inbox) = mpsc::channel(1);
-        let work = move || runtime.block_on(serve(handler, inbox));
-        std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
+        let work = move |runtime: Runtime| runtime.block_on(serve(handler, inbox));
+        start_thread(thread, runtime, work).map_err(|(error, runtime)| {
+            // Dropping it here panics if this is a task of another one.
+            runtime.shutdown_background();
+            error
+        })?;
         Ok(Self { jobs })
     }
 
@@ -113,6 +124,17 @@ mod tests {
             arrived: SystemTime::UNIX_EPOCH,
             event: Event::Add { object: Arc::clone(&object(name, "u", "1")), initial: false },
         }
+    }
+
+    #[tokio::test]
+    async fn without_a_thread_there_is_an_error_and_no_panic_within_a_runtime() {
+        let (sender, seen) = std::sync::mpsc::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        // A stack beyond all address space: the system refuses.
+        let thread = Builder::new().stack_size(1 << 50);
+        assert!(Threaded::spawn_on(thread, Box::new(Probe(sender)), runtime).is_err());
+        let last: Vec<_> = seen.iter().map(|(what, _)| what).collect();
+        assert_eq!(last, ["dropped"]);
     }
 
     #[tokio::test]
