@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hark_informer::handler::Outcome;
 use wasmtime::component::ResourceTableError;
-use wasmtime::{Trap, WasmBacktrace};
+use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use self::untyped::Untyped;
@@ -176,18 +176,28 @@ pub(crate) fn message(text: &str) -> String {
     text::clean(text, MESSAGE_BYTES)
 }
 
-/// Where in the guest it happened: ` in inner < outer < …`; empty if no function has a name.
+/// Where in the guest it happened: ` in inner < outer < …`; empty if that is not known.
 fn place(error: &wasmtime::Error) -> String {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
-    let names: Vec<_> = backtrace
-        .frames()
-        .iter()
-        .filter_map(|frame| frame.func_name())
-        // Alternate: without the hash at the end of a Rust name.
-        .map(|name| format!("{:#}", rustc_demangle::demangle(name)))
-        .take(FRAMES)
-        .collect();
+    let frames = backtrace.frames();
+    // Frames without a name, among others that have one, are of adapters.
+    let named = frames.iter().any(|frame| frame.func_name().is_some());
+    let names: Vec<_> = frames.iter().filter_map(|frame| function(frame, named)).take(FRAMES).collect();
     if names.is_empty() { String::new() } else { format!(" in {}", names.join(" < ")) }
+}
+
+/// A function's name; in a module without any (`strip`), its number and the place in the module, for `wasm-tools` and the
+/// like.
+fn function(frame: &FrameInfo, named: bool) -> Option<String> {
+    match frame.func_name() {
+        // Alternate: without the hash at the end of a Rust name.
+        Some(name) => Some(format!("{:#}", rustc_demangle::demangle(name))),
+        None if named => None,
+        None => {
+            let place = frame.module_offset().map(|offset| format!(" at {offset:#x}")).unwrap_or_default();
+            Some(format!("function {}{place}", frame.func_index()))
+        }
+    }
 }
 
 #[cfg(test)]

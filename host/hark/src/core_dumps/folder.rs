@@ -31,6 +31,21 @@ pub(super) fn name(plugin: &str, hash: &ContentHash, time: jiff::Timestamp) -> S
     format!("{plugin}-{digits}-{}.{ENDING}", time.strftime("%Y%m%dT%H%M%S.%3fZ"))
 }
 
+/// Whether a file is called as [`name`] calls it.
+fn is_ours(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(ENDING).and_then(|stem| stem.strip_suffix('.')) else { return false };
+    let mut parts = stem.rsplitn(3, '-');
+    let (Some(time), Some(hash), Some(plugin)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let is_hash = hash.len() == 12 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_time = |text: &str| {
+        let shape = text.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
+        shape.eq(*b"00000000T000000.000Z")
+    };
+    !plugin.is_empty() && is_hash && is_time(time)
+}
+
 impl Folder {
     /// The folder, made if need be, by its absolute path, so that whoever reads of a file finds it.
     ///
@@ -74,14 +89,14 @@ impl Folder {
         Ok(())
     }
 
-    /// The dumps that are there, with time and size. What is not a dump is not ours to touch.
+    /// The dumps of ours that are there, with time and size. What has another kind of name is somebody else's.
     fn newest_first(&self) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&self.0)? {
             let entry = entry?;
-            let (path, metadata) = (entry.path(), entry.metadata()?);
-            if metadata.is_file() && path.extension().is_some_and(|ending| ending == ENDING) {
-                found.push((metadata.modified()?, metadata.len(), path));
+            let metadata = entry.metadata()?;
+            if metadata.is_file() && entry.file_name().to_str().is_some_and(is_ours) {
+                found.push((metadata.modified()?, metadata.len(), entry.path()));
             }
         }
         // Equal times: the name has the time too.
@@ -109,6 +124,11 @@ mod tests {
         (temporary, folder)
     }
 
+    /// What a dump of a plugin is called.
+    fn dump(plugin: &str) -> String {
+        format!("{plugin}-2d711642b726-20261130T010203.004Z.coredump")
+    }
+
     fn names(folder: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(folder).expect("readable");
         let mut names: Vec<String> =
@@ -121,7 +141,8 @@ mod tests {
     fn a_name_has_plugin_content_and_time() {
         let time: jiff::Timestamp = "2026-11-30T01:02:03.004Z".parse().expect("a time");
         let name = name("pod-audit", &ContentHash::of(b"x"), time);
-        assert_eq!(name, "pod-audit-2d711642b726-20261130T010203.004Z.coredump");
+        assert_eq!(name, dump("pod-audit"));
+        assert!(is_ours(&name));
     }
 
     #[test]
@@ -145,23 +166,38 @@ mod tests {
 
     #[test]
     fn the_newest_are_kept_by_number_and_by_size() {
-        let all = ["c.coredump", "a.coredump", "b.coredump", "d.coredump"];
+        let all = ["c", "a", "b", "d"].map(dump);
         for (kept, total, want) in [
-            (3, 100, vec!["a.coredump", "b.coredump", "d.coredump"]),
-            (9, 2, vec!["b.coredump", "d.coredump"]),
-            (9, 4, vec!["a.coredump", "b.coredump", "c.coredump", "d.coredump"]),
-            (0, 0, vec!["d.coredump"]),
+            (3, 100, vec!["a", "b", "d"]),
+            (9, 2, vec!["b", "d"]),
+            (9, 4, vec!["a", "b", "c", "d"]),
+            (0, 0, vec!["d"]),
         ] {
-            let (temporary, folder) = folder_with(&all);
+            let (temporary, folder) = folder_with(&all.each_ref().map(String::as_str));
             folder.prune(kept, total).expect("pruned");
+            let want: Vec<String> = want.into_iter().map(dump).collect();
             assert_eq!(names(temporary.path()), want, "{kept} {total}");
         }
     }
 
     #[test]
-    fn what_is_no_dump_is_left_alone() {
-        let (temporary, folder) = folder_with(&["notes.txt", "a.coredump", "b.coredump"]);
-        folder.prune(1, 100).expect("pruned");
-        assert_eq!(names(temporary.path()), ["b.coredump", "notes.txt"]);
+    fn what_is_no_dump_of_ours_is_left_alone() {
+        let (old, new) = (dump("old"), dump("new"));
+        let others = [
+            "app.coredump",
+            "notes.txt",
+            "p-2d711642b726-20261130T010203.004Z.coredump.gz",
+            "p-2d711642b726-yesterday.coredump",
+            "p-not-a-hash-20261130T010203.004Z.coredump",
+        ];
+        let mut all = vec![old.as_str()];
+        all.extend(others);
+        all.push(&new);
+        let (temporary, folder) = folder_with(&all);
+        folder.prune(1, 1).expect("pruned");
+        let mut want = others.to_vec();
+        want.push(&new);
+        want.sort_unstable();
+        assert_eq!(names(temporary.path()), want);
     }
 }

@@ -138,7 +138,21 @@ pub(super) fn lines(message: &str) -> String {
     lines.join("\n")
 }
 
-/// What a library says, safe to show.
+/// What a library says, safe to show. With `RUST_BACKTRACE` set, some errors have the host's own stack in their text,
+/// which says nothing about the file.
 pub(super) fn detail(message: &str) -> String {
-    text::clean(message, DETAIL_BYTES)
+    let message = message.split("\nStack backtrace:").next().unwrap_or_default();
+    text::clean(message.trim_end(), DETAIL_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_own_stack_is_no_part_of_what_is_said_of_a_file() {
+        let said = "Winch does not take it: return_call\n\nStack backtrace:\n   0: main\n   1: start";
+        assert_eq!(detail(said), "Winch does not take it: return_call");
+        assert_eq!(detail("a\nb"), "a\\nb");
+    }
 }
