@@ -10,8 +10,9 @@ use super::oversized::{Left, Measure, sift, sift_again};
 use super::state::{Report, State};
 use crate::handler::{Delivery, Event};
 use crate::indexer::Indexer;
-use crate::object::Object;
+use crate::object::{Object, ObjectKey};
 use crate::queue::{Arrival, EntryKey};
+use crate::replay::Phase;
 
 impl State {
     /// Queues what is left of an event; false if there is nothing to do for the loop.
@@ -68,7 +69,14 @@ impl State {
         let max = self.config.max_object;
         let Some(registered) = self.registrations.get(&id) else { return };
         let fits = |object: &Arc<Object>| registered.view.has(object) && registered.measure(max).fits(object);
-        let present = registered.withheld.keys().filter_map(|key| indexer.get(key));
+        // What the cursor is yet to come by, it finds by itself: else there would be two adds.
+        let is_ahead = |key: &ObjectKey| match &registered.phase {
+            Phase::Waiting => true,
+            Phase::Replaying(replay) => replay.will_read(key),
+            Phase::Live => false,
+        };
+        let ours = registered.withheld.keys().filter(|key| !is_ahead(key));
+        let present = ours.filter_map(|key| indexer.get(key));
         let fitting: Vec<Arc<Object>> = present.filter(fits).collect();
         for object in fitting {
             self.admit(id, Event::Update { old: object.clone(), new: object, resync: false });
