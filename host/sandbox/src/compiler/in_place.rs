@@ -12,7 +12,7 @@ use wasmtime::component::Component;
 
 use super::backend::{Backend, Backends};
 use crate::artefacts::{self, ArtefactCache, Held, Key};
-use crate::load::{self, LoadError};
+use crate::load::{self, LoadError, features};
 
 /// How nice the compiler is, out of 19: with 10, a thread that competes for the same core gets ten times as much of it.
 pub(crate) const NICE: i32 = 10;
@@ -35,7 +35,7 @@ impl Pool {
     pub(crate) fn compile(&self, backend: &Backend, component: &[u8]) -> Result<Component, LoadError> {
         let compile = || {
             Component::from_binary(&backend.engine, component)
-                .map_err(|error| LoadError::Compile(load::chain(&error)))
+                .map_err(|error| features::not_compiled(component, &error))
         };
         guarded(|| self.install(compile))
     }
@@ -50,7 +50,7 @@ impl Pool {
         let compile = || {
             let component = component_bytes(backends, bytes)?;
             let artefact = backend.engine.precompile_component(&component);
-            artefact.map_err(|error| LoadError::Compile(load::chain(&error)))
+            artefact.map_err(|error| features::not_compiled(&component, &error))
         };
         guarded(|| self.install(compile))
     }

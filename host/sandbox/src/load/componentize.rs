@@ -19,6 +19,7 @@ use super::LoadError;
 use super::bounds;
 use super::error::detail;
 use super::exports::{FUNCTIONS, HANDLER};
+use super::features;
 use super::worlds;
 use crate::bindings::COMPONENT_TYPE;
 use crate::text;
@@ -40,7 +41,7 @@ struct Shape {
 /// The component made of a core module.
 pub(super) fn componentize(engine: &Engine, module: &[u8]) -> Result<Vec<u8>, LoadError> {
     bounds::check(module)?;
-    Module::validate(engine, module).map_err(|error| LoadError::Invalid(super::chain(&error)))?;
+    Module::validate(engine, module).map_err(|error| features::invalid(module, &error))?;
     let shape = shape(module).map_err(|error| LoadError::Invalid(detail(&error.to_string())))?;
     check(&shape)?;
     let preview1 = shape.preview1 > 0;

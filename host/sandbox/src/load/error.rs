@@ -49,9 +49,14 @@ pub enum LoadError {
     /// The text form, with a mistake.
     #[error("the file is WebAssembly text with a mistake: {0}")]
     Wat(String),
-    /// Broken, or uses something that this host does not know.
+    /// Broken, or uses something that nobody knows.
     #[error("the file is not valid WebAssembly: {0}")]
     Invalid(String),
+    /// Valid, with a proposal that this host does not have.
+    #[error(
+        "it uses a WebAssembly proposal that this host does not support ({0}), such as exceptions or garbage collection: build it without"
+    )]
+    Unsupported(String),
     /// Types or components in it are in each other, level after level.
     #[error(
         "its types or components are in each other more than {0} deep, which no toolchain makes: build it again"

@@ -8,6 +8,7 @@ mod bounds;
 mod componentize;
 mod error;
 mod exports;
+pub(crate) mod features;
 #[cfg(test)]
 mod fuzz;
 mod imports;

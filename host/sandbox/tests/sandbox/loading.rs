@@ -301,3 +301,25 @@ fn a_world_with_thousands_of_exports_is_refused() {
     let why = "its world exports 2004 functions, more than 2000";
     assert_eq!(error, Some(LoadError::Componentize(why.into())));
 }
+
+#[test]
+fn what_is_not_supported_is_told_from_what_is_not_valid() {
+    let throws = "(tag $t) (func throw $t)";
+    let gc = "(type $s (struct (field i32))) (func (result (ref $s)) (struct.new $s (i32.const 1)))";
+    for module in [throws, gc] {
+        for text in [format!("(module {module})"), format!("(component (core module {module}))")] {
+            let error = load(&text).expect_err("not supported");
+            assert!(matches!(error, LoadError::Unsupported(_)), "{text}: {error:?}");
+            let message = error.to_string();
+            assert!(
+                message.starts_with("it uses a WebAssembly proposal that this host does not support ("),
+                "{message}"
+            );
+        }
+    }
+    let wrong = "(func (result i32) i64.const 1)";
+    let error = load(&format!("(module {wrong})")).expect_err("not valid");
+    assert!(matches!(error, LoadError::Invalid(_)), "{error:?}");
+    let error = load(&format!("(component (core module {wrong}))")).expect_err("not valid");
+    assert!(matches!(error, LoadError::Compile(_)), "{error:?}");
+}
