@@ -137,7 +137,10 @@ impl Setup {
     /// Counts that an instance is lost; whoever is given the outcome says so.
     fn thrown_away(&self, fault: Fault) -> Outcome {
         let usage = &self.context.usage;
-        usage.restart(fault.restart());
+        match fault.restart() {
+            Some(reason) => usage.restart(reason),
+            None => usage.starve(),
+        }
         fault.cap.into_iter().for_each(|cap| usage.hit(cap));
         fault.into()
     }

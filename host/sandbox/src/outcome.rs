@@ -9,7 +9,9 @@ mod untyped;
 use std::time::Duration;
 
 use hark_informer::handler::Outcome;
+use rustix::io::Errno;
 use wasmtime::component::ResourceTableError;
+use wasmtime::error::OutOfMemory;
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
@@ -45,6 +47,8 @@ pub(crate) enum FaultKind {
     Trap,
     /// It took too long.
     Timeout,
+    /// The host had no memory to start it: no fault of the guest's.
+    Starved,
 }
 
 impl Fault {
@@ -54,6 +58,9 @@ impl Fault {
             Some(overrun) => {
                 let (cap, cause) = overrun_cause(*overrun, limits, entry);
                 (FaultKind::Timeout, Some(cap), cause)
+            }
+            None if entry == Entry::Start && is_want_of_memory(error) => {
+                (FaultKind::Starved, None, starved_cause(error))
             }
             None => {
                 let (cap, cause) = trap_cause(error, limits, stack, entry);
@@ -70,11 +77,12 @@ impl Fault {
         self
     }
 
-    /// As what the loss of the instance is counted.
-    pub(crate) fn restart(&self) -> Restart {
+    /// As what the loss of the instance is counted; none if there was no instance yet.
+    pub(crate) fn restart(&self) -> Option<Restart> {
         match self.kind {
-            FaultKind::Trap => Restart::Trap,
-            FaultKind::Timeout => Restart::Timeout,
+            FaultKind::Trap => Some(Restart::Trap),
+            FaultKind::Timeout => Some(Restart::Timeout),
+            FaultKind::Starved => None,
         }
     }
 }
@@ -84,8 +92,29 @@ impl From<Fault> for Outcome {
         match fault.kind {
             FaultKind::Trap => Self::Trap(fault.message),
             FaultKind::Timeout => Self::Timeout(fault.message),
+            // Neither an attempt of the plugin's nor a reason for quarantine: tried again for as long as it takes.
+            FaultKind::Starved => Self::Retry { message: fault.message, after: None },
         }
     }
+}
+
+/// Whether the system refused memory or address space to the host. What a guest asks for and is refused is no error, but
+/// an answer to the guest.
+fn is_want_of_memory(error: &wasmtime::Error) -> bool {
+    let of_system = error.chain().any(|cause| {
+        let code = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+        let code = code.or_else(|| cause.downcast_ref().map(|errno: &Errno| errno.raw_os_error()));
+        code == Some(Errno::NOMEM.raw_os_error())
+    });
+    of_system || error.downcast_ref::<OutOfMemory>().is_some()
+}
+
+fn starved_cause(error: &wasmtime::Error) -> String {
+    let cause = error.root_cause();
+    format!(
+        "the host has no memory or address space left for it ({cause}): raise the limit (ulimit -v, a container's \
+         memory), or run fewer plugins; an instance reserves 4 GiB of addresses for each of its memories"
+    )
 }
 
 fn overrun_cause(overrun: Overrun, limits: &Limits, entry: Entry) -> (Cap, String) {
@@ -257,6 +286,25 @@ mod tests {
         let found = fault(stack, &Limits::default(), Entry::Event);
         let want = "its stack of 512 KiB is used up (host.wasm_stack)";
         assert_eq!((found.cap, found.message.as_str()), (Some(Cap::Stack), want));
+    }
+
+    #[test]
+    fn the_hosts_want_of_memory_is_no_fault_of_the_guest() {
+        let errno = || wasmtime::Error::from(Errno::NOMEM).context("mapping");
+        let io = || wasmtime::Error::from(std::io::Error::from_raw_os_error(12)).context("mapping");
+        for error in [errno(), io()] {
+            let starved = fault(error, &Limits::default(), Entry::Start);
+            let begins = "while starting an instance: the host has no memory or address space left for it (Cannot \
+                          allocate memory (os error 12)): raise the limit (ulimit -v, ";
+            assert!(starved.message.starts_with(begins), "{}", starved.message);
+            assert_eq!((starved.kind, starved.cap, starved.restart()), (FaultKind::Starved, None, None));
+            let message = starved.message.clone();
+            assert_eq!(Outcome::from(starved), Outcome::Retry { message, after: None });
+        }
+        let during = fault(errno(), &Limits::default(), Entry::Event);
+        assert_eq!(during.kind, FaultKind::Trap, "the guest may have had a hand in it");
+        let other = wasmtime::Error::from(std::io::Error::from_raw_os_error(13));
+        assert_eq!(fault(other, &Limits::default(), Entry::Start).kind, FaultKind::Trap);
     }
 
     #[test]

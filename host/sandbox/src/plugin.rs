@@ -50,6 +50,9 @@ pub enum DescribeError {
     /// The plugin took too long.
     #[error("describe took too long: {0}")]
     Timeout(String),
+    /// The host has no memory for an instance, for now: not the plugin's fault.
+    #[error("cannot ask it to describe itself: {0}")]
+    Starved(String),
 }
 
 // === impl Plugin ===
@@ -117,6 +120,10 @@ impl Plugin {
                 Err(match kind {
                     FaultKind::Trap => DescribeError::Trap(message),
                     FaultKind::Timeout => DescribeError::Timeout(message),
+                    FaultKind::Starved => {
+                        context.usage.starve();
+                        DescribeError::Starved(message)
+                    }
                 })
             }
         }

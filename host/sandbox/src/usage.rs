@@ -41,6 +41,7 @@ impl Restart {
 pub struct Usage {
     caps: [AtomicU64; Cap::ALL.len()],
     restarts: [AtomicU64; Restart::ALL.len()],
+    starved: AtomicU64,
     host_calls: AtomicU64,
     instances: AtomicUsize,
     memory: AtomicUsize,
@@ -57,6 +58,11 @@ impl Usage {
     /// How many instances were thrown away for a reason.
     pub fn restarts(&self, reason: Restart) -> u64 {
         self.restarts[reason as usize].load(Relaxed)
+    }
+
+    /// How often the host had no memory to start an instance.
+    pub fn starved(&self) -> u64 {
+        self.starved.load(Relaxed)
     }
 
     /// How often guest code has called into the host, to grow its memory included.
@@ -91,6 +97,10 @@ impl Usage {
 
     pub(crate) fn restart(&self, reason: Restart) {
         self.restarts[reason as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn starve(&self) {
+        self.starved.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn called_host(&self, times: u64) {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hark_sandbox::{
-    Compile, ContentHash, Context, Description, Engine, GuestLine, GuestLog, HashedBytes, LARGE_PLUGIN_BYTES,
-    LoadError, LoadOptions, LogLevel, Plugin, Usage,
+    Compile, ContentHash, Context, DescribeError, Description, Engine, GuestLine, GuestLog, HashedBytes,
+    LARGE_PLUGIN_BYTES, LoadError, LoadOptions, LogLevel, Plugin, Usage,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -93,6 +93,12 @@ enum Loaded {
     Plugin { plugin: Plugin, timings: Timings },
     /// That is all.
     Done(Preparation),
+}
+
+/// Why there is no description.
+enum NotDescribed {
+    Runtime(std::io::Error),
+    Plugin(DescribeError),
 }
 
 /// What the guest says while it describes itself and while it handles events.
@@ -235,7 +241,15 @@ impl Job {
                 let version = Box::new(Version { plugin, context, description, config: self.config });
                 Preparation::Ready { version, timings: Timings { describe: begun.elapsed(), ..timings } }
             }
-            Err(message) => Preparation::Failed { hash: Some(*plugin.hash()), message },
+            Err(NotDescribed::Runtime(error)) => {
+                Preparation::Hindered { message: format!("cannot start a runtime to describe it: {error}") }
+            }
+            Err(NotDescribed::Plugin(error @ DescribeError::Starved(_))) => {
+                Preparation::Hindered { message: error.to_string() }
+            }
+            Err(NotDescribed::Plugin(error)) => {
+                Preparation::Failed { hash: Some(*plugin.hash()), message: error.to_string() }
+            }
         }
     }
 }
@@ -251,10 +265,9 @@ impl From<Lost> for Preparation {
 }
 
 /// Foreign code: on this thread that may block, with a runtime of its own for its timers.
-fn describe(plugin: &Plugin, context: &Context) -> Result<Description, String> {
-    let runtime =
-        guest_runtime().map_err(|error| format!("cannot start a runtime to describe it: {error}"))?;
-    runtime.block_on(plugin.describe(context)).map_err(|error| error.to_string())
+fn describe(plugin: &Plugin, context: &Context) -> Result<Description, NotDescribed> {
+    let runtime = guest_runtime().map_err(NotDescribed::Runtime)?;
+    runtime.block_on(plugin.describe(context)).map_err(NotDescribed::Plugin)
 }
 
 /// Says whether the file changes before it has been still for long enough.

@@ -117,6 +117,14 @@ pub(super) static METRICS: &[Metric<PluginFacts>] = &[
     },
     Metric {
         family: Family::counter(
+            "hark_plugin_starved_total",
+            LABELS,
+            "How often the host had no memory or address space to start an instance; tried again, and not counted as an attempt.",
+        ),
+        read: |facts, series| series.value(facts.view.usage.starved()),
+    },
+    Metric {
+        family: Family::counter(
             "hark_plugin_cap_hits_total",
             &["plugin", "cap"],
             "How often the plugin has hit a limit, by the last word of its setting.",
