@@ -3,7 +3,7 @@
 //! Used by the unit tests of the host's crates. A target is a test named `fuzz_NAME` that calls [`values`] or
 //! [`files`] with a proptest strategy and a check; it lives beside the code that it looks at. With the tests it
 //! tries a fixed number of cases, the same in every run. `cargo xtask fuzz` runs the same test for as long as
-//! asked, on all cores, with cases of its own (see [`mode`](mode::Mode)). Invariant: a case is known by one number
+//! asked, on all cores, with cases of its own (`mode`). Invariant: a case is known by one number
 //! (its seed), from which its input can be made again.
 
 mod bytes;
