@@ -189,6 +189,9 @@ impl Job {
                 Loaded::Plugin { plugin, timings }
             }
             Err(LoadError::Abandoned) => Loaded::Done(Preparation::Stale),
+            Err(error) if error.is_want() => {
+                Loaded::Done(Preparation::Hindered { message: format!("cannot prepare it: {error}") })
+            }
             // What may pass is not remembered: the same bytes are tried again when the file is touched.
             Err(error) => {
                 let hash = (!error.may_pass()).then_some(*content.hash());

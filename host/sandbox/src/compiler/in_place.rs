@@ -4,10 +4,11 @@
 //! Invariant: wasmtime's compiler runs on the pool's threads, whoever asks; the threads live as long as the engine.
 
 use std::borrow::Cow;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuilder};
 use wasmtime::component::Component;
 
 use super::backend::{Backend, Backends};
@@ -17,9 +18,9 @@ use crate::load::{self, LoadError, features};
 /// How nice the compiler is, out of 19: with 10, a thread that competes for the same core gets ten times as much of it.
 pub(crate) const NICE: i32 = 10;
 
-/// The threads, which begin when something is compiled for the first time: one a core.
+/// The threads, which begin when something is compiled for the first time: one a core. None yet, or none to be had so far.
 #[derive(Default)]
-pub(crate) struct Pool(OnceLock<Option<ThreadPool>>);
+pub(crate) struct Pool(Mutex<Option<Arc<ThreadPool>>>);
 
 impl Pool {
     /// The component that a file is, or is turned into, not compiled.
@@ -28,7 +29,7 @@ impl Pool {
         backends: &Backends,
         bytes: &'a [u8],
     ) -> Result<Cow<'a, [u8]>, LoadError> {
-        guarded(|| self.install(|| component_bytes(backends, bytes)))
+        guarded(|| self.threads()?.install(|| component_bytes(backends, bytes)))
     }
 
     /// The component made of its bytes.
@@ -37,7 +38,7 @@ impl Pool {
             Component::from_binary(&backend.engine, component)
                 .map_err(|error| features::not_compiled(component, &error))
         };
-        guarded(|| self.install(compile))
+        guarded(|| self.threads()?.install(compile))
     }
 
     /// The artefact made of a file, sealed under a key, for somebody else to load.
@@ -52,15 +53,23 @@ impl Pool {
             let artefact = backend.engine.precompile_component(&component);
             artefact.map_err(|error| features::not_compiled(&component, &error))
         };
-        guarded(|| self.install(compile))
+        guarded(|| self.threads()?.install(compile))
     }
 
-    /// Runs something on the pool, and with it all that wasmtime wants to do in parallel.
-    fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        match self.0.get_or_init(start) {
-            Some(pool) => pool.install(work),
-            None => work(),
+    /// What is installed on them takes along all that wasmtime wants to do in parallel. Without them it would want rayon's
+    /// global ones, whose want is a panic.
+    fn threads(&self) -> Result<Arc<ThreadPool>, LoadError> {
+        // Plain data: a panic elsewhere cannot have left it half-changed.
+        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(threads) = &*threads {
+            return Ok(Arc::clone(threads));
         }
+        let started = Arc::new(start(|thread| {
+            let name = thread.name().unwrap_or_default().to_owned();
+            std::thread::Builder::new().name(name).spawn(|| thread.run()).map(drop)
+        })?);
+        *threads = Some(Arc::clone(&started));
+        Ok(started)
     }
 }
 
@@ -69,12 +78,14 @@ fn component_bytes<'a>(backends: &Backends, bytes: &'a [u8]) -> Result<Cow<'a, [
     load::component_bytes(&backends.optimized.engine, bytes)
 }
 
-fn start() -> Option<ThreadPool> {
-    let pool = ThreadPoolBuilder::new()
+/// Starts the threads; fewer than one a core would be slow for as long as the host runs, so it is all or none.
+fn start(spawn: impl FnMut(ThreadBuilder) -> io::Result<()>) -> Result<ThreadPool, LoadError> {
+    ThreadPoolBuilder::new()
         .thread_name(|number| format!("compile/{number}"))
         .start_handler(|_| be_nice())
-        .build();
-    pool.inspect_err(|error| tracing::warn!("no threads of its own for the compiler: {error}")).ok()
+        .spawn_handler(spawn)
+        .build()
+        .map_err(|error| LoadError::NoThread(error.to_string()))
 }
 
 /// Lowers the priority of this thread, on Linux; a process that does so has it for the threads that it starts.
@@ -101,4 +112,17 @@ pub(super) fn keep(cache: &ArtefactCache, key: &Key, component: &Component) {
 /// must be that file's trouble, not the host's. They are left with nothing half-changed.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, LoadError>) -> Result<T, LoadError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(LoadError::Panicked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_threads_a_file_is_not_to_blame_and_may_be_taken_later() {
+        let Err(error) = start(|_| Err(io::Error::from_raw_os_error(11))) else { panic!("no threads") };
+        assert!(matches!(error, LoadError::NoThread(_)) && error.is_want(), "{error:?}");
+        let message = error.to_string();
+        assert!(message.contains("temporarily unavailable (os error 11)"), "{message}");
+    }
 }

@@ -113,6 +113,11 @@ pub enum LoadError {
     /// Its file changed or went away while it was compiled.
     #[error("the file changed while it was compiled")]
     Abandoned,
+    /// The system gives the compiler no threads, for now.
+    #[error(
+        "the compiler has no threads: {0}; raise the limit of processes (ulimit -u, a pod's pids limit), or run fewer plugins"
+    )]
+    NoThread(String),
     /// A bug in this host, met with this file.
     #[error("loading the file broke the host's compiler; this is a bug of the host's (see its log)")]
     Panicked,
@@ -121,7 +126,12 @@ pub enum LoadError {
 impl LoadError {
     /// Whether the same bytes may well be taken at another time: it was the machine's trouble, or lack of time.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::CompilerBroke(_) | Self::CompileTimeout(_) | Self::Abandoned)
+        self.is_want() || matches!(self, Self::CompilerBroke(_) | Self::CompileTimeout(_) | Self::Abandoned)
+    }
+
+    /// Whether the machine lacked something, so that nothing was found out about the file.
+    pub fn is_want(&self) -> bool {
+        matches!(self, Self::NoThread(_))
     }
 }
 
