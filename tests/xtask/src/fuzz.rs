@@ -35,6 +35,8 @@ struct Target {
     /// Its path in the binary.
     test: String,
     binary: PathBuf,
+    /// Where cargo would run it: some read files of their own package.
+    folder: PathBuf,
 }
 
 /// Runs the targets named, or all.
@@ -108,18 +110,21 @@ fn targets() -> Result<Vec<Target>> {
             continue;
         };
         let list = tools::capture(Command::new(binary).args(["--list", "--format", "terse"]))?;
-        all.extend(listed(&list, Path::new(binary)));
+        let manifest = message["manifest_path"].as_str().context("a package's manifest")?;
+        let folder = Path::new(manifest).parent().context("a package's folder")?;
+        all.extend(listed(&list, Path::new(binary), folder));
     }
     all.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(all)
 }
 
 /// The targets in a test binary's list of its tests.
-fn listed(list: &str, binary: &Path) -> Vec<Target> {
+fn listed(list: &str, binary: &Path, folder: &Path) -> Vec<Target> {
     let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
     let targets = tests.filter_map(|test| {
         let name = test.rsplit("::").next()?.strip_prefix("fuzz_")?;
-        Some(Target { name: name.to_owned(), test: test.to_owned(), binary: binary.to_owned() })
+        let (name, test) = (name.to_owned(), test.to_owned());
+        Some(Target { name, test, binary: binary.to_owned(), folder: folder.to_owned() })
     });
     targets.collect()
 }
@@ -152,16 +157,9 @@ impl Target {
         command
             .args(["--exact", "--nocapture", "--quiet", "--test-threads", "1", &self.test])
             .stdin(Stdio::null());
-        command.current_dir(self.folder());
+        command.current_dir(&self.folder);
         command.env("HARK_FUZZ_CORPUS", std::env::join_paths(corpus).unwrap_or_default());
         command
-    }
-
-    /// Where cargo would run it: some read files of their own package.
-    fn folder(&self) -> PathBuf {
-        let file = self.binary.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let package = if file.starts_with("hark_sandbox-") { "host/sandbox" } else { "host/hark" };
-        output::root().join(package)
     }
 }
 
@@ -226,7 +224,8 @@ mod tests {
     fn a_target_is_a_test_by_its_name() {
         let list =
             "load::fuzz::sniffing::fuzz_sniff: test\ntext::tests::fuzzy: test\nfuzz_top: test\n\n3 tests\n";
-        let names: Vec<String> = listed(list, Path::new("b")).into_iter().map(|target| target.name).collect();
+        let names: Vec<String> =
+            listed(list, Path::new("b"), Path::new("f")).into_iter().map(|target| target.name).collect();
         assert_eq!(names, ["sniff", "top"]);
     }
 }
