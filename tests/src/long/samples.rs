@@ -2,7 +2,8 @@
 //!
 //! The rule: of the samples in the order in which they were taken, the first fifth is warm-up; the mean of the last
 //! fifth may be above the mean of the second fifth by no more than a small share, or a small number. (A mean, since
-//! memory moves up and down with each reload.)
+//! memory moves up and down with each reload. A number, since malloc keeps gaps: of a thousand reloads with compiling,
+//! about 1 MiB is left, although the live allocations are as many as before.)
 
 use std::time::Duration;
 
