@@ -197,9 +197,9 @@ fn wrong_settings(value: &Value, path: &str, wrong: &mut BTreeSet<String>) {
                 wrong_settings(item, &format!("{path}[{place}]"), wrong);
             }
         }
-        Value::Table(table) => {
-            table.iter().for_each(|(key, one)| wrong_settings(one, &format!("{path}.{key}"), wrong))
-        }
+        Value::Table(table) => table
+            .iter()
+            .for_each(|(key, one)| wrong_settings(one, &format!("{path}.{}", segment(key)), wrong)),
         _ => {}
     }
 }

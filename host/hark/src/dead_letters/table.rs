@@ -7,6 +7,10 @@ use super::letter::Letter;
 /// Characters of a message in the table.
 const MESSAGE: usize = 60;
 
+/// Characters of any other cell: more than a kind, a namespace and a name have together. Somebody else may have
+/// written the file, and the width of a cell must be below 65,536.
+const CELL: usize = 512;
+
 /// A letter and the cluster that it belongs to.
 pub(crate) struct Row<'a> {
     pub(crate) cluster: &'a str,
@@ -19,20 +23,17 @@ pub(crate) fn table(rows: &[Row<'_>]) -> String {
     let heading = ["ID", "TIME", "CLUSTER", "PLUGIN", "SUBSCRIPTION", "OP", "OBJECT", "OUTCOME", "MESSAGE"];
     let mut lines = vec![heading.map(str::to_owned)];
     lines.extend(rows.iter().map(|Row { cluster, letter }| {
-        let message = safe(letter.message.as_deref().unwrap_or("-"));
-        let short: String = message.chars().take(MESSAGE).collect();
-        let cut = if short.len() < message.len() { "…" } else { "" };
         let object = format!("{} {}", letter.kind, letter.key);
         [
-            safe(&letter.id),
-            safe(&letter.time),
-            safe(cluster),
-            safe(&letter.plugin),
-            safe(&letter.subscription),
+            cell(&letter.id, CELL),
+            cell(&letter.time, CELL),
+            cell(cluster, CELL),
+            cell(&letter.plugin, CELL),
+            cell(&letter.subscription, CELL),
             letter.op.as_str().to_owned(),
-            safe(&object),
-            outcome(letter),
-            short + cut,
+            cell(&object, CELL),
+            cell(&outcome(letter), CELL),
+            cell(letter.message.as_deref().unwrap_or("-"), MESSAGE),
         ]
     }));
     let shown: Vec<usize> = (0..heading.len()).filter(|column| several || *column != 2).collect();
@@ -52,6 +53,13 @@ pub(crate) fn table(rows: &[Row<'_>]) -> String {
 fn outcome(letter: &Letter) -> String {
     let outcome = safe(&letter.outcome);
     if letter.attempts == 0 { outcome } else { format!("{outcome} x{}", letter.attempts) }
+}
+
+/// At most so many characters of a text, safe to show.
+fn cell(text: &str, most: usize) -> String {
+    let text = safe(text);
+    let short: String = text.chars().take(most).collect();
+    if short.len() < text.len() { short + "…" } else { short }
 }
 
 /// Text without control characters, and without those that change the direction or hide.
@@ -78,6 +86,13 @@ mod tests {
         let mut letter: Letter = serde_json::from_str(text).expect("a letter");
         letter.message = Some(message.to_owned());
         letter
+    }
+
+    #[test]
+    fn a_cell_of_any_length_is_cut() {
+        let long = Letter { key: "k".repeat(70_000), ..letter("boom") };
+        let text = table(&[Row { cluster: "a", letter: &long }]);
+        assert!(text.contains(&format!(" Pod {}…  ", "k".repeat(CELL - 4))), "{text}");
     }
 
     #[test]
