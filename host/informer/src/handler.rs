@@ -8,6 +8,7 @@ mod guard;
 mod thread;
 mod threaded;
 
+use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -160,9 +161,60 @@ impl Outcome {
 /// The future of one call of a handler.
 pub type HandleFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
+/// What a handler leaves to the one that takes its place. Only handlers know what it is.
+pub type Legacy = Arc<dyn Any + Send + Sync>;
+
+/// Why a handler gets no more events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Another handler has taken its place.
+    Replaced,
+    /// The listener was closed.
+    Closed,
+    /// The listener was drained.
+    Drained,
+}
+
+/// The future of what a handler is asked to do between two deliveries.
+pub type AsideFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// Something that handles events, one at a time.
+///
+/// Between two deliveries it may be asked to do other things, which most handlers need not know of: everything but
+/// [`handle`](EventHandler::handle) does nothing unless it is written. At a swap the old handlers are asked to
+/// [`save`](EventHandler::save), the new ones to [`restore`](EventHandler::restore), then the old ones to
+/// [`stop`](EventHandler::stop).
 pub trait EventHandler: Send {
     /// Handles one delivery. Dropping the future abandons the attempt. A panic is the outcome
     /// [`Outcome::Trap`]; the handler is called again afterwards, so it must be in order by then.
     fn handle<'a>(&'a mut self, delivery: &'a Delivery) -> HandleFuture<'a>;
+
+    /// Another handler is about to take its place: what is that to know? None: nothing.
+    ///
+    /// # Errors
+    /// For people: why it cannot say. The next handler is told of every object again.
+    fn save<'a>(&'a mut self) -> AsideFuture<'a, Result<Option<Legacy>, String>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// It takes the place of a handler that left this; called before the first delivery.
+    ///
+    /// # Errors
+    /// For people: why it cannot go on from there. It is told of every object again, and must be in order for that.
+    fn restore<'a>(&'a mut self, legacy: Option<Legacy>) -> AsideFuture<'a, Result<(), String>> {
+        let _ = legacy;
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Every initial add of a subscription, by its number, has been handled.
+    fn synced<'a>(&'a mut self, subscription: u32) -> AsideFuture<'a, ()> {
+        let _ = subscription;
+        Box::pin(async {})
+    }
+
+    /// It gets no more events, and is dropped afterwards.
+    fn stop<'a>(&'a mut self, why: Stop) -> AsideFuture<'a, ()> {
+        let _ = why;
+        Box::pin(async {})
+    }
 }
