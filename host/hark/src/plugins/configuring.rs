@@ -1,0 +1,86 @@
+//! The configuration file changes under a running host.
+//!
+//! Used by the manager. Invariant: a file that is not valid as a whole changes nothing, and what is wrong with it is said
+//! once.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{Event, Manager};
+use crate::config::PluginConfig;
+use crate::folder::{ChangeWatch, Stamp};
+
+/// How long the configuration file must have been still before it is read: many ways of writing a file empty it
+/// first, and an empty file is a valid one.
+const CONFIG_STILL: Duration = Duration::from_millis(200);
+
+impl Manager {
+    /// Looks at the configuration file; plugins whose part of it changed get a new version.
+    pub(super) fn configure(&mut self) {
+        let before: BTreeMap<String, PluginConfig> =
+            self.slots.keys().map(|plugin| (plugin.clone(), self.config.current().plugin(plugin))).collect();
+        let host = self.config.current().host.clone();
+        match self.config.reload() {
+            Ok(None) => self.config_error = None,
+            Ok(Some(config)) => {
+                let changed = before.iter().filter(|(plugin, old)| config.plugin(plugin) != **old).count();
+                let plugins = if changed == 1 { "plugin" } else { "plugins" };
+                tracing::info!("configuration reloaded: {changed} {plugins} affected");
+                waits_for_the_next_start(&config.host.differing(&host));
+                self.config_error = None;
+                let now = Instant::now();
+                for (plugin, slot) in &mut self.slots {
+                    if before.get(plugin).is_some_and(|old| config.plugin(plugin) != *old) {
+                        slot.noticed = now;
+                    }
+                }
+                self.prepare_changed();
+            }
+            Err(error) => {
+                let message = error.to_string();
+                if self.config_error.as_deref() != Some(&message) {
+                    tracing::error!("{message}\nwhat was configured before stays");
+                    self.config_error = Some(message);
+                }
+            }
+        }
+    }
+}
+
+/// Keys of the host that have changed while it runs.
+fn waits_for_the_next_start(keys: &[&str]) {
+    match keys {
+        [] => {}
+        [key] => tracing::warn!("{key} changed: acts at the next start"),
+        keys => tracing::warn!("{} changed: act at the next start", keys.join(", ")),
+    }
+}
+
+/// Says so when the configuration file has changed and been still for [`CONFIG_STILL`]. Ends with the manager.
+pub(super) async fn watch_config(path: PathBuf, events: mpsc::Sender<Event>) {
+    let mut watch = ChangeWatch::new(path.clone());
+    let mut acted_on = Stamp::read(&path);
+    loop {
+        watch.next().await;
+        let mut stamp = Stamp::read(&path);
+        if stamp == acted_on {
+            continue;
+        }
+        loop {
+            tokio::time::sleep(CONFIG_STILL).await;
+            let now = Stamp::read(&path);
+            if now == stamp {
+                break;
+            }
+            stamp = now;
+        }
+        acted_on = stamp;
+        if events.send(Event::Configure).await.is_err() {
+            return;
+        }
+    }
+}
