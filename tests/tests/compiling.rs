@@ -105,12 +105,12 @@ async fn a_second_start_finds_what_the_first_one_compiled_unless_it_is_damaged()
     let (cluster, folder) = (cluster().await?, tempfile::tempdir()?);
     let start = || with_cache(&folder)?.plugin("counter", &fixture("counter-v1"))?.run(cluster.kubeconfig());
     let first = start()?;
-    first.says(&["counter started: ", "(compile "]).await;
+    first.says(&["counter started: ", ", compile "]).await;
     assert!(!first.stderr().contains("(cached)"), "{}", first.stderr());
     assert_eq!(running(&first, "counter", "compiled").await?, "optimized", "as is usual for `hark run`");
     assert_eq!(running(&first, "counter", "cached").await?, false);
     let second = start()?;
-    second.says(&["counter started: ", " (cached), describe "]).await;
+    second.says(&["counter started: ", " (cached), link "]).await;
     assert_eq!(running(&second, "counter", "cached").await?, true);
     let total = async |hark: &Hark, result| {
         metric(hark, "hark_compile_total", &[("mode", "optimized"), ("result", result)]).await
@@ -131,7 +131,7 @@ async fn a_second_start_finds_what_the_first_one_compiled_unless_it_is_damaged()
     assert_eq!(running(&third, "counter", "cached").await?, false);
     let dropped = [("reason", "damaged")];
     assert_eq!(metric(&third, "hark_artefact_cache_dropped_total", &dropped).await?, Some(1.0));
-    start()?.says(&["counter started: ", " (cached), describe "]).await;
+    start()?.says(&["counter started: ", " (cached), link "]).await;
     Ok(())
 }
 
@@ -176,7 +176,7 @@ async fn a_large_plugin_that_is_being_compiled_holds_nobody_up() -> Result<()> {
     told(&hark, "large", "default/during-0").await;
     assert!(!lives(compiler));
     let again = with_cache(&folder)?.plugin("large", &file)?.run(cluster.kubeconfig())?;
-    again.says(&["large started: ", " (cached), describe "]).await;
+    again.says(&["large started: ", " (cached), link "]).await;
     told(&again, "large", "default/during-0").await;
     assert_eq!(compilers(&again), [0; 0]);
     Ok(())
@@ -196,7 +196,7 @@ async fn plugins_that_are_small_or_known_wait_for_no_large_one() -> Result<()> {
     let two = eventually("two processes that compile", || hark.state(), two).await;
     hark.save("known", &known)?;
     hark.save("small", &fixture("counter-v1"))?;
-    hark.says(&["known started: ", " (cached), describe ", "small started: "]).await;
+    hark.says(&["known started: ", " (cached), link ", "small started: "]).await;
     assert_eq!(compilers(&hark), two, "and no third one");
     Ok(())
 }

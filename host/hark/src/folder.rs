@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
@@ -56,6 +56,12 @@ impl Stamp {
     /// Bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
+    }
+
+    /// When the system last saw its content, its name or its owner change. (Renaming sets it too.)
+    pub(crate) fn changed(&self) -> Option<SystemTime> {
+        let (seconds, nanos) = (u64::try_from(self.changed.0).ok()?, u64::try_from(self.changed.1).ok()?);
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds) + Duration::from_nanos(nanos))
     }
 
     /// The file's present stamp; none if it is gone.

@@ -23,6 +23,7 @@ mod plugins;
 mod run;
 mod shutdown;
 mod telemetry;
+mod timings;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -22,6 +22,7 @@ use self::screen::Screen;
 use self::trace::{Trace, TraceError};
 use crate::lines::{Lines, Speaker};
 use crate::telemetry::PLUGIN_TARGET;
+use crate::timings::{Millis, Timings};
 
 /// One delivery attempt and what became of it.
 pub(crate) struct Attempt<'a> {
@@ -45,21 +46,6 @@ pub(crate) struct Arrival<'a> {
     pub(crate) before: Option<(&'a ContentHash, SwapReport)>,
     pub(crate) subscriptions: &'a str,
     pub(crate) timings: Timings,
-}
-
-/// Where the time went between a change in the folder and the new code's turn.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Timings {
-    /// From noticing the change to the new handler in place.
-    pub(crate) total: Duration,
-    /// Componentizing and compiling, or looking it up.
-    pub(crate) compile: Duration,
-    /// It was found in the artefact cache.
-    pub(crate) cached: bool,
-    /// `describe`.
-    pub(crate) describe: Duration,
-    /// Waiting for the event under way, and exchanging the handlers.
-    pub(crate) swap: Duration,
 }
 
 /// See the file's head.
@@ -167,24 +153,12 @@ impl Output {
 impl Arrival<'_> {
     /// One line: which version, what it wants, how long it took.
     pub(crate) fn describe(&self) -> String {
-        let Timings { total, compile, cached, describe, swap } = self.timings;
-        let millis = |time: Duration| time.as_secs_f64() * 1000.0;
-        let parts = format!(
-            "compile {:.0}{}, describe {:.1}, swap {:.1} ms",
-            millis(compile),
-            if cached { " (cached)" } else { "" },
-            millis(describe),
-            millis(swap)
-        );
+        let (total, parts) = (Millis(self.timings.total), &self.timings);
         let hash = self.hash.short();
         match &self.before {
             None => format!(
-                "{} started: {} {} ({hash}) in {:.0} ms ({parts}); subscriptions: {}",
-                self.plugin,
-                self.name,
-                self.version,
-                millis(total),
-                self.subscriptions
+                "{} started: {} {} ({hash}) in {total} ms ({parts}); subscriptions: {}",
+                self.plugin, self.name, self.version, self.subscriptions
             ),
             Some((old, report)) => {
                 let change = if *old == self.hash {
@@ -197,14 +171,8 @@ impl Arrival<'_> {
                     count => format!(", {count} waiting events dropped"),
                 };
                 format!(
-                    "{} reloaded: {change} ({} {}) in {:.0} ms ({parts}); subscriptions: {} kept, {} added, {} removed{dropped}",
-                    self.plugin,
-                    self.name,
-                    self.version,
-                    millis(total),
-                    report.kept,
-                    report.added,
-                    report.removed,
+                    "{} reloaded: {change} ({} {}) in {total} ms ({parts}); subscriptions: {} kept, {} added, {} removed{dropped}",
+                    self.plugin, self.name, self.version, report.kept, report.added, report.removed,
                 )
             }
         }

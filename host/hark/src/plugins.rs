@@ -42,6 +42,7 @@ use crate::dead_letters::DeadLetters;
 use crate::folder::ChangeWatch;
 use crate::host::ConfigFile;
 use crate::output::Output;
+use crate::timings::ReloadStats;
 
 use self::configuring::watch_config;
 use self::prepare::{Job, Permits, Prepared};
@@ -99,6 +100,7 @@ pub(crate) struct Manager {
     disputed: BTreeMap<String, String>,
     /// What was complained of at the last look, so that each fault is reported once.
     complaints: BTreeSet<String>,
+    reloads: ReloadStats,
     permits: Arc<Permits>,
     events: mpsc::Sender<Event>,
     inbox: mpsc::Receiver<Event>,
@@ -126,6 +128,7 @@ impl Manager {
             folder_state: FolderState::Unseen,
             disputed: BTreeMap::new(),
             complaints: BTreeSet::new(),
+            reloads: ReloadStats::default(),
             permits,
             events,
             inbox,
@@ -173,6 +176,7 @@ impl Manager {
             folder_state: self.folder_state.clone(),
             config_error: self.config_error.clone(),
             stopping,
+            reloads: self.reloads,
             plugins: view::with_disputes(slots, &self.disputed),
         };
         self.options.view.send_replace(Arc::new(view));

@@ -26,7 +26,7 @@ mod refusals;
 mod turns;
 mod work;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wasmtime::component::Component;
 
@@ -82,6 +82,10 @@ pub struct How {
     pub cached: bool,
     /// Why Winch does not take the content, if that has just been found out.
     pub refusal: Option<String>,
+    /// How long componentizing and compiling took, or looking it up.
+    pub compiling: Duration,
+    /// How long checking its world and resolving its imports took.
+    pub linking: Duration,
 }
 
 /// What the cache has.
@@ -122,13 +126,17 @@ impl Compiler {
     /// # Errors
     /// [`LoadError`] if no compiler takes it, or it is no longer wanted.
     pub(crate) fn component(&self, task: Task<'_>, mode: Compile) -> Result<Compiled<'_>, LoadError> {
+        let begun = Instant::now();
         let optimized = &self.backends.optimized;
-        let compiled = match &self.backends.fast {
+        let mut compiled = match &self.backends.fast {
             Some(fast) if mode == Compile::Fast => self.fast_or_optimized(task, fast, optimized),
             _ => self.found_or_anew(task, optimized),
         };
         if compiled.as_ref().is_err_and(|error| *error != LoadError::Abandoned) {
             self.counters.failed(mode);
+        }
+        if let Ok(compiled) = &mut compiled {
+            compiled.how.compiling = begun.elapsed();
         }
         compiled
     }
@@ -281,11 +289,11 @@ fn mapped(cache: &ArtefactCache, backend: &Backend, key: &Key) -> Option<Compone
 
 impl<'a> Compiled<'a> {
     fn new(component: Component, backend: &'a Backend) -> Self {
-        Self { component, backend, how: How { mode: backend.mode, cached: false, refusal: None } }
+        Self { component, backend, how: How { mode: backend.mode, ..How::default() } }
     }
 
     fn cached(component: Component, backend: &'a Backend) -> Self {
-        let how = How { mode: backend.mode, cached: true, refusal: None };
+        let how = How { mode: backend.mode, cached: true, ..How::default() };
         Self { component, backend, how }
     }
 }

@@ -70,7 +70,7 @@ impl Plugin {
 
     /// A plugin of code that is loaded already.
     pub(crate) fn again(code: Arc<Code>) -> Self {
-        let how = How { mode: code.mode, cached: true, refusal: None };
+        let how = How { mode: code.mode, cached: true, ..How::default() };
         Self { code, how }
     }
 

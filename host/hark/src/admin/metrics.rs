@@ -1,7 +1,7 @@
 //! `/metrics`: every number there is, as Prometheus reads them.
 //!
 //! Used by the paths of the admin port. One file a subject: what the host is ([`host`]), the process ([`process`]),
-//! the compilers ([`compile`]), log, screen and trace ([`output`]), the informers ([`informer`]), the plugins
+//! the compilers ([`compile`]), reloads ([`reload`]), log, screen and trace ([`output`]), the informers ([`informer`]), the plugins
 //! ([`plugin`]). Each is a table of [`Metric`]s: a family, and how its
 //! value is read from the facts. Invariants: names end in their unit, counters in `_total`; labels name resources,
 //! plugins and fixed words, never an object, so the number of series is bounded by what runs. The table in the README
@@ -13,6 +13,7 @@ mod informer;
 mod output;
 mod plugin;
 mod process;
+mod reload;
 
 use std::time::Duration;
 
@@ -54,10 +55,16 @@ impl Series<'_, '_> {
 
     /// The thing's histogram of times.
     fn histogram(&mut self, times: &Histogram) {
+        self.histogram_of(&[], times);
+    }
+
+    /// One of the thing's histograms, with the values of the labels that only this family has.
+    fn histogram_of(&mut self, more: &[&str], times: &Histogram) {
         let seconds = |bound: Option<Duration>| bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64());
         let buckets: Vec<(f64, u64)> =
             times.buckets().map(|(bound, count)| (seconds(bound), count)).collect();
-        self.samples.histogram(&self.labels, &buckets, times.sum().as_secs_f64());
+        let labels: Vec<&str> = self.labels.iter().chain(more).copied().collect();
+        self.samples.histogram(&labels, &buckets, times.sum().as_secs_f64());
     }
 
     /// The thing's sample if there is one.
@@ -73,6 +80,7 @@ pub(super) fn expose(snapshot: &Snapshot) -> String {
     let mut out = Exposition::default();
     each(&mut out, host::METRICS, std::slice::from_ref(&*snapshot.view), |_| Vec::new());
     each(&mut out, output::METRICS, std::slice::from_ref(&snapshot.lost_lines), |_| Vec::new());
+    each(&mut out, reload::METRICS, std::slice::from_ref(&snapshot.view.reloads), |_| Vec::new());
     each(&mut out, compile::METRICS, std::slice::from_ref(&snapshot.compiled), |_| Vec::new());
     each(&mut out, process::METRICS, &[process::Facts::read(snapshot.started)], |_| Vec::new());
     each(&mut out, informer::METRICS, &snapshot.informers, informer::labels);

@@ -13,7 +13,8 @@ use super::running::{Running, Version};
 use super::slot::Slot;
 use super::taking_over::{Swapped, TakingOver};
 use crate::aside::Lost;
-use crate::output::{Arrival, Timings};
+use crate::output::Arrival;
+use crate::timings::{Reload, Timings};
 
 impl Manager {
     pub(super) fn prepared(&mut self, prepared: Prepared) {
@@ -21,7 +22,10 @@ impl Manager {
         let Some(slot) = self.slots.get_mut(&plugin) else { return };
         match result {
             Preparation::Ready { version, timings } => return self.install(&plugin, *version, timings),
-            Preparation::Same { hash } => slot.same(hash),
+            Preparation::Same { hash } => {
+                slot.same(hash);
+                self.reloads.count(Reload::Unchanged);
+            }
             Preparation::Stale => slot.try_again(),
             Preparation::Hindered { message } => return self.hindered(&plugin, message),
             Preparation::Failed { hash, message } => {
@@ -29,6 +33,7 @@ impl Manager {
                 let path = file.path.display();
                 self.output.news(&plugin, LogLevel::Error, &format!("{path} is refused: {message}{stays}"));
                 slot.refuse(hash, config, message);
+                self.reloads.count(Reload::Refused);
             }
         }
         self.prepare(&plugin);
@@ -45,8 +50,9 @@ impl Manager {
         let Some(running) = &slot.running else {
             match Running::spawn(start, self.events.clone(), self.options.dead_letters.clone()) {
                 Ok(running) => {
-                    timings.total = slot.noticed.elapsed();
+                    timings.end();
                     slot.settled();
+                    self.reloads.count(Reload::Started);
                     self.announce(plugin, &running.version, None, timings);
                     if let Some(slot) = self.slots.get_mut(plugin) {
                         slot.running = Some(running);
@@ -62,8 +68,8 @@ impl Manager {
             Err(error) => return self.without_threads(plugin, error),
         };
         slot.takes_over();
-        let (plugin, noticed, output) = (plugin.to_owned(), slot.noticed, self.output.clone());
-        let taking_over = TakingOver { plugin, version, timings, noticed, budget, output };
+        let (plugin, output) = (plugin.to_owned(), self.output.clone());
+        let taking_over = TakingOver { plugin, version, timings, budget, output };
         let events = self.events.clone();
         tokio::spawn(async move {
             let swapped = taking_over.wait(swap).await;
@@ -83,6 +89,7 @@ impl Manager {
     /// The machine lacks what a version takes: the one before, if any, goes on, and this one is tried again later.
     fn hindered(&mut self, plugin: &str, message: String) {
         let Some(slot) = self.slots.get_mut(plugin) else { return };
+        self.reloads.count(Reload::Hindered);
         let wait = slot.hindered(message.clone(), Instant::now());
         let stays = stays(slot);
         let message = format!("{message}; tried again in {} s{stays}", wait.as_secs());
@@ -94,6 +101,7 @@ impl Manager {
         self.output.news(plugin, LogLevel::Error, &message);
         if let Some(slot) = self.slots.get_mut(plugin) {
             slot.not_started(message);
+            self.reloads.count(Reload::Refused);
         }
     }
 
@@ -103,6 +111,7 @@ impl Manager {
             slot.settled();
             if let (Some(report), Some(running)) = (report, &mut slot.running) {
                 let old = std::mem::replace(&mut running.version, version.clone());
+                self.reloads.reloaded(&timings);
                 self.announce(&plugin, &version, Some((&old, report)), timings);
             }
         }

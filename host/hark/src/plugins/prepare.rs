@@ -6,7 +6,7 @@
 //! one's guest, unless dozens of them hang.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hark_sandbox::{
     Compile, ContentHash, Context, DescribeError, Description, Engine, GuestLine, GuestLog, HashedBytes,
@@ -22,7 +22,8 @@ use crate::aside::{self, Lost};
 use crate::config::PluginConfig;
 use crate::core_dumps::DumpWriter;
 use crate::folder::{PluginFile, Stamp};
-use crate::output::{Output, Timings};
+use crate::output::Output;
+use crate::timings::{self, Timings};
 
 /// How long a file must have been still before its content is called broken rather than half-written.
 const STILL: Duration = Duration::from_millis(400);
@@ -163,6 +164,8 @@ impl Job {
 
     /// Reads the file, and compiles it if it is another one than what runs or was refused.
     fn load(&self) -> Loaded {
+        let (begun, clock) = (Instant::now(), SystemTime::now());
+        let mut timings = Timings::new(self.noticed);
         let bytes = match Content::read(&self.file.path) {
             Ok(bytes) => bytes,
             Err(message) => return Loaded::Done(Preparation::Failed { hash: None, message }),
@@ -174,18 +177,18 @@ impl Job {
         if self.is_known(content.hash()) {
             return Loaded::Done(Preparation::Same { hash: *content.hash() });
         }
-        let begun = Instant::now();
-        let (plugin, cached) = match self.compiled_already(content.hash()) {
-            Some(plugin) => (Ok(plugin), false),
-            None => {
-                let plugin = self.compile(&content);
-                let cached = plugin.as_ref().is_ok_and(|plugin| plugin.how().cached);
-                (plugin, cached)
-            }
-        };
-        match plugin {
+        timings.read = begun.elapsed();
+        if let Some(plugin) = self.compiled_already(content.hash()) {
+            return Loaded::Plugin { plugin, timings };
+        }
+        if let Some(waited) = self.waited(content.hash(), clock) {
+            timings.changed(waited, begun);
+        }
+        match self.compile(&content) {
             Ok(plugin) => {
-                let timings = Timings { compile: begun.elapsed(), cached, ..Timings::default() };
+                let how = plugin.how();
+                timings.cached = how.cached;
+                (timings.compile, timings.link) = (Some(how.compiling), Some(how.linking));
                 Loaded::Plugin { plugin, timings }
             }
             Err(LoadError::Abandoned) => Loaded::Done(Preparation::Stale),
@@ -214,6 +217,15 @@ impl Job {
         (plugin.hash() == hash && config.compile == self.config.compile).then(|| plugin.clone())
     }
 
+    /// How long the change of a plugin's file had waited at this time, if it is that which this version is for.
+    fn waited(&self, hash: &ContentHash, now: SystemTime) -> Option<Duration> {
+        let (running, _) = self.known.running.as_ref()?;
+        if running.hash() == hash {
+            return None;
+        }
+        timings::detected(self.file.stamp.changed()?, now)
+    }
+
     /// Compiles it, or finds it compiled. Given up when the file is another one meanwhile.
     fn compile(&self, content: &HashedBytes<'_>) -> Result<Plugin, LoadError> {
         let compile = self.config.compile.unwrap_or(self.compile);
@@ -228,7 +240,7 @@ impl Job {
     }
 
     /// Asks it what it wants.
-    fn describe(self, plugin: Plugin, timings: Timings) -> Preparation {
+    fn describe(self, plugin: Plugin, mut timings: Timings) -> Preparation {
         let begun = Instant::now();
         let core_dumps = self.core_dumps.map(|writer| writer.version(&self.plugin, *plugin.hash()));
         let context = Context {
@@ -242,7 +254,8 @@ impl Job {
             Ok(description) => {
                 let description = Arc::new(description);
                 let version = Box::new(Version { plugin, context, description, config: self.config });
-                Preparation::Ready { version, timings: Timings { describe: begun.elapsed(), ..timings } }
+                timings.start = begun.elapsed();
+                Preparation::Ready { version, timings }
             }
             Err(NotDescribed::Runtime(error)) => {
                 Preparation::Hindered { message: format!("cannot start a runtime to describe it: {error}") }

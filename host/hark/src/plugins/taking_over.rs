@@ -11,7 +11,8 @@ use hark_sandbox::LogLevel;
 use tokio::time::Instant;
 
 use super::running::Version;
-use crate::output::{Output, Timings};
+use crate::output::Output;
+use crate::timings::Timings;
 
 /// How long a new version waits for the call under way until that is said.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -22,8 +23,6 @@ pub(super) struct TakingOver {
     pub(super) version: Version,
     /// What it took so far.
     pub(super) timings: Timings,
-    /// When the change was first seen.
-    pub(super) noticed: Instant,
     /// `limits.budget` of the version that runs, which bounds the call under way.
     pub(super) budget: Duration,
     pub(super) output: Arc<Output>,
@@ -42,7 +41,9 @@ impl TakingOver {
     pub(super) async fn wait(self, swap: impl Future<Output = Option<SwapReport>>) -> Swapped {
         let begun = Instant::now();
         let report = patiently(swap, || self.say_that_it_waits()).await;
-        let timings = Timings { swap: begun.elapsed(), total: self.noticed.elapsed(), ..self.timings };
+        let mut timings = self.timings;
+        timings.swap = begun.elapsed();
+        timings.end();
         Swapped { plugin: self.plugin, version: self.version, timings, report }
     }
 

@@ -12,6 +12,7 @@ use hark_informer::listener::Listener;
 use hark_sandbox::{ContentHash, Description, How, Limits, Usage};
 
 pub(crate) use super::running::Treatment;
+use crate::timings::ReloadStats;
 
 /// See the file's head.
 #[derive(Clone, Default)]
@@ -24,6 +25,8 @@ pub(crate) struct View {
     pub(crate) config_error: Option<String>,
     /// A signal has come.
     pub(crate) stopping: bool,
+    /// What became of changes so far.
+    pub(crate) reloads: ReloadStats,
     /// In the order of their names.
     pub(crate) plugins: Vec<PluginView>,
 }

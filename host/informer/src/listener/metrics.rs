@@ -40,7 +40,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    fn observe(&mut self, took: Duration) {
+    /// Counts something that took so long.
+    pub fn observe(&mut self, took: Duration) {
         let bucket = BOUNDS.partition_point(|bound| *bound < took);
         self.counts[bucket] += 1;
         self.sum = self.sum.saturating_add(took);

@@ -19,6 +19,7 @@ mod worlds;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use wasmtime::Engine;
 
@@ -71,11 +72,13 @@ fn link(
     content: &HashedBytes<'_>,
     ticker: &Arc<Ticker>,
 ) -> Result<Plugin, LoadError> {
-    let Compiled { component, backend: Backend { engine, linker, .. }, how } = compiled;
+    let begun = Instant::now();
+    let Compiled { component, backend: Backend { engine, linker, .. }, mut how } = compiled;
     exports::check(engine, &component)?;
     imports::check(engine, linker, &component)?;
     let pre = linker.instantiate_pre(&component).map_err(|error| LoadError::ImportType(chain(&error)))?;
     let pre = PluginPre::new(pre).map_err(|error| LoadError::ExportType(vec![chain(&error)]))?;
+    how.linking = begun.elapsed();
     Ok(Plugin::new(pre, content, how, Arc::clone(ticker)))
 }
 

@@ -18,6 +18,7 @@ fn families() -> Vec<&'static Family> {
         .chain(of(plugin::METRICS))
         .chain(of(host::METRICS))
         .chain(of(output::METRICS))
+        .chain(of(reload::METRICS))
         .chain(of(compile::METRICS))
         .chain(of(process::METRICS))
         .collect()

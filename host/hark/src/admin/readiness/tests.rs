@@ -160,6 +160,7 @@ fn the_host_is_ready_when_its_folder_can_be_read_and_it_is_not_stopping() {
         folder_state,
         config_error: error.map(str::to_owned),
         stopping,
+        reloads: crate::timings::ReloadStats::default(),
         plugins: Vec::new(),
     };
     let gone = || FolderState::Unreadable("it is gone".into());
