@@ -19,6 +19,7 @@ pub mod measure;
 pub mod prometheus;
 pub mod proxy;
 pub mod realserver;
+pub mod reload;
 pub mod stream;
 pub mod tail;
 pub mod trace;

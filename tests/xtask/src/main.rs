@@ -48,6 +48,10 @@ Usage: cargo xtask COMMAND [ARGUMENT…]
                        The long suite: a trap every 1,000 events, reloads all the while; nothing may be lost, and
                        memory, threads, descriptors and mappings must be flat. Takes about 3 minutes with a release
                        build, 6 with a development build; --events 60000 --reloads 60 is a try of half a minute
+  reload [--release] [--rounds 20] [--seconds 10] [--mode dev|run] [--only WORD|beside] [--plugin FILE,FILE…] [--hark FILE]
+                       Measure what a reload takes, from the save of a file to the first event of the new code, part by
+                       part; and what it costs another plugin beside 1,000 changes a second. The tables are also in
+                       target/reload-latency.txt
 
 Environment:
   HARK_GUEST_RUST      rustup or debian: which Rust toolchain builds guests (default: what is there)
@@ -82,10 +86,10 @@ fn run(arguments: &[String]) -> Result<()> {
         "bindings" => bindings::run(rest),
         "differential" => differential::run(rest),
         "fuzz" => fuzz::run(rest),
-        "idle" | "long" => measure::run(command, rest),
+        "idle" | "long" | "reload" => measure::run(command, rest),
         unknown => bail!(
             "unknown command `{unknown}`; the commands are demo, test, plugins, fixtures, guest-tests, bindings, \
-             differential, fuzz, idle, long (see --help)"
+             differential, fuzz, idle, long, reload (see --help)"
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask idle` and `cargo xtask long`: the built binary measured as a whole.
+//! `cargo xtask idle`, `long` and `reload`: the built binary measured as a whole.
 //!
 //! Invariant: the work is done by binaries of `hark-tests`, which measure the `hark` beside them; their arguments are
 //! those given here, but for `--release`.
@@ -8,11 +8,14 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{fixtures, host, tools};
+use crate::{fixtures, host, plugins, tools};
 
 /// Builds what is needed and runs one of the binaries with these arguments.
 pub(crate) fn run(name: &str, arguments: &[String]) -> Result<()> {
     fixtures::run(&[])?;
+    if name == "reload" {
+        plugins::run(&[])?;
+    }
     let fresh = arguments.iter().any(|argument| argument == "--release");
     let binary = binary(name, fresh)?;
     let rest = arguments.iter().filter(|argument| *argument != "--release");
