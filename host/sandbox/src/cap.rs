@@ -20,6 +20,8 @@ pub enum Cap {
     CallBytes,
     /// What a guest hands over while it describes itself.
     Describe,
+    /// What a guest saves for the next instance.
+    State,
     /// What one answer of the cache holds.
     Page,
     /// An object that is handed over.
@@ -38,7 +40,7 @@ pub enum Cap {
 
 impl Cap {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Memory,
         Self::Tables,
         Self::Instances,
@@ -46,6 +48,7 @@ impl Cap {
         Self::Stack,
         Self::CallBytes,
         Self::Describe,
+        Self::State,
         Self::Page,
         Self::Object,
         Self::LogLines,
@@ -71,6 +74,7 @@ impl Cap {
             Self::Stack => "host.wasm_stack",
             Self::CallBytes => "limits.call_bytes",
             Self::Describe => "limits.describe",
+            Self::State => "limits.state",
             Self::Page => "limits.page",
             Self::Object => "limits.object",
             Self::LogLines => "limits.log_lines",

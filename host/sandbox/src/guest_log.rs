@@ -69,7 +69,7 @@ pub struct GuestLine<'a> {
     pub source: LogSource,
     /// The text: one line, cut to size, without terminal control.
     pub message: &'a str,
-    /// The event being handled; none in `describe` and while an instance starts outside of an event.
+    /// The event being handled; none in `describe`, and where an instance starts, saves or stops outside of an event.
     pub delivery: Option<&'a Delivery>,
     /// Lines dropped since the last line that said so. Not 0 only on the host's own line about it.
     pub dropped: u64,

@@ -1,88 +1,131 @@
 //! A plugin as the informer's event handler.
 //!
-//! One [`PluginHandler`] stands behind one listener. Its instance is in one of two states: none (at first,
-//! after a fault, and when it was due to be recycled), or one that answered its last call. Invariant: an instance that trapped, overran or
-//! was abandoned is never called again; the next event gets a fresh one, at once (when to try again is the
-//! listener's business).
+//! One [`PluginHandler`] stands behind one listener. What the next call finds is its [`Seat`]. Invariants: an instance
+//! that trapped, overran or was abandoned is never called again; the next event gets a fresh one, at once (when to try
+//! again is the listener's business). What is asked of it between two events is in [`between`], how instances are made in
+//! [`setup`].
+
+mod between;
+mod setup;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::bindings::hark::plugin::plugin_types::Failure;
+use hark_informer::cache::CacheReader;
+use hark_informer::handler::{
+    AsideFuture, Delivery, Event, EventHandler, HandleFuture, Legacy, Outcome, Stop,
+};
+
+use self::setup::{Setup, Unready};
 use crate::cap::Cap;
 use crate::context::Context;
 use crate::guest_log::LogLevel;
-use crate::instance::{Broken, Instance, Purpose};
-use crate::outcome::{self, Fault};
+use crate::instance::Instance;
+use crate::outcome;
 use crate::output::Output;
 use crate::plugin::Plugin;
 use crate::recycle::{self, Notices};
+use crate::saved::Saved;
+use crate::starting::{StartReason, Started};
 use crate::text;
 use crate::thread_clock::ThreadClock;
-use crate::usage::Restart;
-use hark_informer::cache::CacheReader;
-use hark_informer::handler::{Delivery, Event, EventHandler, HandleFuture, Outcome};
 
 /// Hands events to a plugin.
 pub struct PluginHandler {
     setup: Setup,
-    /// Taken out for the length of a call, so that a call which is dropped takes it along.
-    instance: Option<Instance>,
+    /// Empty for the length of a call, so that a call which is dropped takes the instance along.
+    seat: Seat,
+    /// Why the first instance begins.
+    reason: StartReason,
     recycled: Notices,
-    /// Counts the time of the thread that handles the events, from the first one on.
+    /// Counts the time of the thread that handles the events, from the first call on.
     clock: Option<ThreadClock>,
 }
 
-/// What instances are made of.
-struct Setup {
-    plugin: Plugin,
-    context: Context,
-    cache: Arc<dyn CacheReader>,
-    output: Arc<Output>,
+/// What the next call finds.
+enum Seat {
+    /// No instance: one is made for the next event.
+    Empty(Next),
+    /// One that answered its last call.
+    Taken(Box<Instance>),
+}
+
+/// The instance to come.
+struct Next {
+    reason: StartReason,
+    /// What the one before left to it; none: that is lost, or there was none.
+    left: Option<Saved>,
 }
 
 // === impl PluginHandler ===
 
 impl PluginHandler {
-    /// A handler without an instance yet: the first event makes one. Its thread's CPU time counts as the plugin's
-    /// from then on, until it is dropped, on that thread.
-    pub fn new(plugin: Plugin, context: Context, cache: Arc<dyn CacheReader>) -> Self {
-        let output = Output::new(&context);
+    /// A handler for one version of a plugin, `started` with the same `context` for this `reason`. Without a started
+    /// instance the first event makes one. Its thread's CPU time counts as the plugin's from the first call on, until it
+    /// is dropped, on that thread.
+    pub fn new(
+        plugin: Plugin,
+        context: Context,
+        cache: Arc<dyn CacheReader>,
+        started: Option<Started>,
+        reason: StartReason,
+    ) -> Self {
+        let (seat, output) = match started.and_then(Started::into_inner) {
+            Some(ahead) => (Seat::Taken(Box::new(ahead.instance)), ahead.output),
+            None => (Seat::Empty(Next { reason, left: None }), Output::new(&context)),
+        };
         let setup = Setup { plugin, context, cache, output };
-        Self { setup, instance: None, recycled: Notices::default(), clock: None }
+        Self { setup, seat, reason, recycled: Notices::default(), clock: None }
     }
 
     async fn attempt(&mut self, delivery: &Delivery) -> Outcome {
-        let Setup { context: Context { limits, usage, .. }, output, .. } = &self.setup;
-        self.clock.get_or_insert_with(|| ThreadClock::start(usage));
-        if let Some(refusal) = too_large(&delivery.event, limits.object) {
-            usage.hit(Cap::Object);
+        if let Some(refusal) = too_large(&delivery.event, self.setup.context.limits.object) {
+            self.setup.context.usage.hit(Cap::Object);
             return refusal;
         }
-        let running = self.instance.take();
-        output.begin(delivery);
-        let outcome = match self.setup.call(running, delivery).await {
-            Ok((instance, answer)) => {
-                self.keep(instance);
-                outcome::of_answer(answer)
-            }
-            Err(fault) => self.setup.thrown_away(fault),
-        };
+        let seat = self.begin(Some(delivery));
+        let (outcome, due) = self.deliver(seat, delivery).await;
         self.setup.output.end();
+        if let Some(instance) = due {
+            self.retire(instance).await;
+        }
         outcome
     }
 
-    /// Keeps an instance that answered for the next event, unless it is due to be replaced.
-    fn keep(&mut self, instance: Instance) {
-        let Setup { context, output, .. } = &self.setup;
-        let Some(why) = recycle::due(&context.limits, instance.events(), instance.memory()) else {
-            self.instance = Some(instance);
-            return;
+    /// The outcome, and the instance if it is due to be replaced.
+    async fn deliver(&mut self, seat: Seat, delivery: &Delivery) -> (Outcome, Option<Instance>) {
+        let instance = match self.setup.ready(seat).await {
+            Ok(instance) => instance,
+            Err(Unready { outcome, next }) => {
+                self.seat = Seat::Empty(next);
+                return (outcome, None);
+            }
         };
-        context.usage.restart(Restart::Recycle);
-        if let Some(line) = self.recycled.about(&why, Instant::now()) {
+        match instance.handle(delivery).await {
+            Ok((instance, answer)) => (outcome::of_answer(answer), self.keep(instance)),
+            Err(broken) => (self.setup.thrown_away(self.setup.examine(broken)), None),
+        }
+    }
+
+    /// A call begins: takes what it finds, and lets lines belong to its event.
+    fn begin(&mut self, delivery: Option<&Delivery>) -> Seat {
+        self.clock.get_or_insert_with(|| ThreadClock::start(&self.setup.context.usage));
+        self.setup.output.begin(delivery);
+        std::mem::replace(&mut self.seat, Seat::Empty(Next::after_a_fault()))
+    }
+
+    /// Keeps an instance that answered for the next event, unless it is due to be replaced.
+    fn keep(&mut self, instance: Instance) -> Option<Instance> {
+        let Setup { plugin, context, output, .. } = &self.setup;
+        let Some(why) = recycle::due(&context.limits, instance.events(), instance.memory()) else {
+            self.seat = Seat::taken(instance);
+            return None;
+        };
+        context.usage.restart(crate::usage::Restart::Recycle);
+        if let Some(line) = self.recycled.about(&why, plugin.has_lifecycle(), Instant::now()) {
             output.host_line(LogLevel::Info, &line);
         }
+        Some(instance)
     }
 }
 
@@ -90,7 +133,7 @@ impl PluginHandler {
 fn too_large(event: &Event, limit: usize) -> Option<Outcome> {
     let size = match event {
         Event::Update { old, new, .. } => old.json().len().max(new.json().len()),
-        Event::Add { object, .. } | Event::Delete { object, .. } => object.json().len(),
+        event => event.object().json().len(),
     };
     (size > limit).then(|| {
         Outcome::Permanent(format!(
@@ -101,53 +144,39 @@ fn too_large(event: &Event, limit: usize) -> Option<Outcome> {
     })
 }
 
-// === impl Setup ===
+// === impl Seat ===
 
-impl Setup {
-    /// The guest's answer, and the instance again if it gave one.
-    async fn call(
-        &self,
-        running: Option<Instance>,
-        delivery: &Delivery,
-    ) -> Result<(Instance, Result<(), Failure>), Fault> {
-        let instance = match running {
-            Some(instance) => instance,
-            None => self.start().await.map_err(|broken| self.examine(broken))?,
-        };
-        instance.handle(delivery).await.map_err(|broken| self.examine(broken))
+impl Seat {
+    fn taken(instance: Instance) -> Self {
+        Self::Taken(Box::new(instance.rests()))
     }
+}
 
-    async fn start(&self) -> Result<Instance, Broken> {
-        let purpose = Purpose::Events(Arc::clone(&self.cache));
-        Instance::start(&self.plugin, &self.context, &self.output, purpose).await
-    }
-
-    /// What happened to an instance; hands on its core dump, if there is one.
-    fn examine(&self, broken: Broken) -> Fault {
-        let fault = broken.fault(&self.context.limits);
-        let Some(core_dumps) = &self.context.core_dumps else { return fault };
-        let Some(dump) = broken.into_core_dump() else { return fault };
-        match core_dumps.take(dump) {
-            Ok(Some(path)) => fault.with(&format!(" (core dump, to be written to {})", path.display())),
-            Ok(None) => fault,
-            Err(why) => fault.with(&format!(" (no core dump: {why})")),
-        }
-    }
-
-    /// Counts that an instance is lost; whoever is given the outcome says so.
-    fn thrown_away(&self, fault: Fault) -> Outcome {
-        let usage = &self.context.usage;
-        match fault.restart() {
-            Some(reason) => usage.restart(reason),
-            None => usage.starve(),
-        }
-        fault.cap.into_iter().for_each(|cap| usage.hit(cap));
-        fault.into()
+impl Next {
+    /// After an instance that broke, or was abandoned.
+    fn after_a_fault() -> Self {
+        Self { reason: StartReason::Restart, left: None }
     }
 }
 
 impl EventHandler for PluginHandler {
     fn handle<'a>(&'a mut self, delivery: &'a Delivery) -> HandleFuture<'a> {
         Box::pin(self.attempt(delivery))
+    }
+
+    fn save<'a>(&'a mut self) -> AsideFuture<'a, Result<Option<Legacy>, String>> {
+        Box::pin(self.leave())
+    }
+
+    fn restore<'a>(&'a mut self, legacy: Option<Legacy>) -> AsideFuture<'a, Result<(), String>> {
+        Box::pin(self.inherit(legacy))
+    }
+
+    fn synced<'a>(&'a mut self, subscription: u32) -> AsideFuture<'a, ()> {
+        Box::pin(self.tell_synced(subscription))
+    }
+
+    fn stop<'a>(&'a mut self, why: Stop) -> AsideFuture<'a, ()> {
+        Box::pin(self.end(why))
     }
 }

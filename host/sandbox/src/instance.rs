@@ -1,8 +1,11 @@
-//! One store with one instance in it: the only file that calls into a guest.
+//! One store with one instance in it: the only place that calls into a guest.
 //!
-//! Used by `plugin` (to describe) and `handler` (for events). Invariants: a store is made only in here, with its
+//! Used by `plugin` (to describe), `starting` (ahead of events) and `handler` (for events, and between them). Invariants:
+//! a store is made only in here, with its
 //! caps and clocks set before any guest code runs; every call takes the instance away and gives it back only with an
 //! answer, so that after an error, or when the call is abandoned, nobody has an instance that could be entered again.
+
+mod lifecycle;
 
 use std::sync::Arc;
 
@@ -11,12 +14,12 @@ use hark_informer::handler::{DeleteReason, Delivery, Event};
 use hark_informer::object::Object;
 use wasmtime::{Store, UpdateDeadline};
 
-use crate::bindings::Plugin as Guest;
 use crate::bindings::hark::plugin::plugin_types as wit;
 use crate::context::Context;
 use crate::core_dump::CoreDump;
 use crate::deadline::Deadline;
 use crate::entry::Entry;
+use crate::guest::Guest;
 use crate::limits::Limits;
 use crate::outcome::Fault;
 use crate::output::Output;
@@ -30,14 +33,18 @@ pub(crate) struct Instance {
     deadline: Arc<Deadline>,
     /// Events that it has answered.
     events: u64,
+    /// What it was made for, or called for last, is over: the next call has a budget of its own.
+    rested: bool,
+    /// It was given what an instance before it saved.
+    restored: bool,
 }
 
 /// What a guest is started for.
 pub(crate) enum Purpose {
     /// To describe itself, once.
     Describe,
-    /// To handle events, with this cache.
-    Events(Arc<dyn CacheReader>),
+    /// To handle events, with this cache; none: it is given one later.
+    Events(Option<Arc<dyn CacheReader>>),
 }
 
 /// A call that gave no answer: why, where, and the store in which it happened, which only a core dump may be made of.
@@ -48,8 +55,8 @@ pub(crate) struct Broken {
 }
 
 impl Instance {
-    /// Starts a guest, which may run code of its own; on the budget of what it is started for.
-    pub(crate) async fn start(
+    /// Makes one, which may run code of the guest's; on the budget of what it is made for.
+    pub(crate) async fn make(
         plugin: &Plugin,
         context: &Context,
         output: &Arc<Output>,
@@ -57,16 +64,16 @@ impl Instance {
     ) -> Result<Self, Broken> {
         let deadline = Arc::new(Deadline::new(&context.limits, &context.usage, plugin.ticker()));
         let mut store = store(plugin, context, output, purpose, &deadline);
-        match deadline.watch(plugin.pre().instantiate_async(&mut store)).await {
-            Ok(guest) => Ok(Self { store, guest, deadline, events: 0 }),
-            Err(error) => Err(Broken { error, entry: Entry::Start, store }),
+        match deadline.watch(plugin.exports().instantiate(&mut store)).await {
+            Ok(guest) => Ok(Self { store, guest, deadline, events: 0, rested: false, restored: false }),
+            Err(error) => Err(Broken { error, entry: Entry::Instance, store }),
         }
     }
 
     /// Asks the guest what it is, which ends the instance.
     pub(crate) async fn describe(mut self) -> Result<Result<wit::Description, String>, Broken> {
         self.prepare(None);
-        let call = self.guest.hark_plugin_handler().call_describe(&mut self.store);
+        let call = self.guest.handler.call_describe(&mut self.store);
         let answer = self.deadline.watch(call).await;
         answer.map_err(|error| self.broken(error, Entry::Describe))
     }
@@ -87,7 +94,7 @@ impl Instance {
     }
 
     async fn call(&mut self, delivery: &Delivery) -> wasmtime::Result<Result<(), wit::Failure>> {
-        let (store, handler) = (&mut self.store, self.guest.hark_plugin_handler());
+        let (store, handler) = (&mut self.store, &self.guest.handler);
         let (number, target) = (delivery.subscription, reference(delivery.event.object()));
         match &delivery.event {
             Event::Add { object, initial } => {
@@ -115,11 +122,22 @@ impl Instance {
         self.store.data().limiter.memory()
     }
 
+    /// What it was made for is over: the next call has a budget of its own.
+    pub(crate) fn rests(mut self) -> Self {
+        self.rested = true;
+        self
+    }
+
+    /// From now on it sees what its plugin has of the cluster.
+    pub(crate) fn sees(&mut self, cache: &Arc<dyn CacheReader>) {
+        self.store.data_mut().cache.get_or_insert_with(|| Arc::clone(cache));
+    }
+
     fn prepare(&mut self, delivery: Option<&Delivery>) {
-        // It was started for its first event, whose budget goes on.
-        match self.events {
-            0 => self.deadline.begin_call(),
-            _ => self.deadline.begin_event(),
+        // Where it was made for this call, the budget goes on.
+        match std::mem::take(&mut self.rested) {
+            true => self.deadline.begin_event(),
+            false => self.deadline.begin_call(),
         }
         self.store.data_mut().delivery = delivery.cloned();
         // The epoch went on since the last call; without this the call would begin with a break.
@@ -157,7 +175,7 @@ fn store(
         Purpose::Events(_) => limits.call_bytes,
     };
     let state = GuestState::new(context, output, purpose, Arc::clone(deadline));
-    let mut store = Store::new(plugin.pre().engine(), state);
+    let mut store = Store::new(plugin.exports().engine(), state);
     store.limiter(|state| &mut state.limiter);
     store.set_hostcall_fuel(bytes);
     // Each resource of the host's has an entry in the store's table, which has room for `handles`, and at most two

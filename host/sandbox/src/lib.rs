@@ -7,8 +7,10 @@
 //!    per content, CPU work).
 //! 2. [`Plugin::describe`] asks it what it wants, in an instance of its own, and gives a checked
 //!    [`Description`] (once per version).
-//! 3. [`PluginHandler`] is the informer's `EventHandler`: it keeps one instance and hands it one event at a
-//!    time. After a trap or a time-out it throws the instance away; the next event gets a fresh one.
+//! 3. [`Plugin::start`] makes an instance of a plugin with the export `lifecycle`, ahead of its events (once per instance).
+//! 4. [`PluginHandler`] is the informer's `EventHandler`: it keeps one instance and hands it one event at a
+//!    time. After a trap or a time-out it throws the instance away; the next event gets a fresh one. Between events it
+//!    carries what the plugin [`Saved`] from one version, or one instance, to the next.
 //!
 //! Nothing in here trusts a guest. What each of its calls may use is in [`Limits`]; what it has used, and which limits
 //! it has hit, in [`Usage`]; what it says reaches the operator only through [`GuestLog`], cut to size and stripped of
@@ -27,6 +29,7 @@ mod deadline;
 mod description;
 mod engine;
 mod entry;
+mod guest;
 mod guest_log;
 mod handler;
 mod hash;
@@ -42,7 +45,9 @@ mod outcome;
 mod output;
 mod plugin;
 mod recycle;
+mod saved;
 mod settings;
+mod starting;
 mod state;
 mod stdio;
 mod text;
@@ -64,5 +69,7 @@ pub use hash::{ContentHash, HashedBytes};
 pub use limits::Limits;
 pub use load::{LoadError, LoadOptions, MAX_PLUGIN_BYTES};
 pub use plugin::{DescribeError, Plugin};
+pub use saved::{Saved, State};
 pub use settings::Settings;
+pub use starting::{StartError, StartReason, Started};
 pub use usage::{Restart, Usage};

@@ -26,6 +26,9 @@ pub struct Limits {
     pub call_bytes: usize,
     /// `describe`: the same, for everything that a guest hands over while it describes itself. Default 1 MiB.
     pub describe: usize,
+    /// `state`: bytes that `lifecycle.save` may give, the name of their format included. Default 8 MiB. More is as good
+    /// as an error of `save`.
+    pub state: usize,
     /// `page`: bytes of text in one answer of the cache, unless its first entry alone is larger. Default 4 MiB. What
     /// does not fit is on the next page.
     pub page: usize,
@@ -61,6 +64,7 @@ impl Default for Limits {
             handles: 4096,
             call_bytes: 8 << 20,
             describe: 1 << 20,
+            state: 8 << 20,
             page: 4 << 20,
             deadline: Some(Duration::from_secs(1)),
             host_call: Duration::from_secs(10),

@@ -59,7 +59,7 @@ impl Fault {
                 let (cap, cause) = overrun_cause(*overrun, limits, entry);
                 (FaultKind::Timeout, Some(cap), cause)
             }
-            None if entry == Entry::Start && is_want_of_memory(error) => {
+            None if entry == Entry::Instance && is_want_of_memory(error) => {
                 (FaultKind::Starved, None, starved_cause(error))
             }
             None => {
@@ -128,8 +128,13 @@ fn overrun_cause(overrun: Overrun, limits: &Limits, entry: Entry) -> (Cap, Strin
             let what = match entry {
                 Entry::Describe => " for describe",
                 Entry::Event => " for one event",
-                // For whichever of them an instance was started.
-                Entry::Start => "",
+                // The message says what else it was for.
+                Entry::Instance
+                | Entry::Start
+                | Entry::Stop
+                | Entry::Save
+                | Entry::Restore
+                | Entry::Synced => "",
             };
             (Cap::Budget, format!("used its budget of {:?}{what} (limits.budget)", limits.budget))
         }
@@ -169,6 +174,7 @@ fn trap_cause(error: &wasmtime::Error, limits: &Limits, stack: usize, entry: Ent
                 format!("it hands over more than {most} to describe itself (limits.describe)"),
             )
         }
+        Some(Untyped::Fuel) if entry == Entry::Save => (Some(Cap::State), state_cause(limits)),
         Some(Untyped::Fuel) => {
             let most = text::bytes(limits.call_bytes);
             (Some(Cap::CallBytes), format!("it hands over more than {most} in one call (limits.call_bytes)"))
@@ -181,6 +187,11 @@ fn trap_cause(error: &wasmtime::Error, limits: &Limits, stack: usize, entry: Ent
         }
         None => (None, words),
     }
+}
+
+/// What a guest is told that saves too much.
+pub(crate) fn state_cause(limits: &Limits) -> String {
+    format!("it saves more than {} (limits.state)", text::bytes(limits.state))
 }
 
 fn handles_cause(limits: &Limits) -> (Option<Cap>, String) {
@@ -263,7 +274,8 @@ mod tests {
         for (entry, want) in [
             (Entry::Event, "used its budget of 30s for one event (limits.budget)"),
             (Entry::Describe, "used its budget of 30s for describe (limits.budget)"),
-            (Entry::Start, "while starting an instance: used its budget of 30s (limits.budget)"),
+            (Entry::Instance, "while starting an instance: used its budget of 30s (limits.budget)"),
+            (Entry::Start, "in start: used its budget of 30s (limits.budget)"),
         ] {
             assert_eq!(fault(Overrun::Budget.into(), &limits, entry).message, want);
         }
@@ -272,7 +284,7 @@ mod tests {
     #[test]
     fn the_cause_is_found_under_context() {
         let error = wasmtime::Error::from(CapExceeded::Tables { cap: 8, wanted: 9 }).context("growing");
-        let found = fault(error, &Limits::default(), Entry::Start);
+        let found = fault(error, &Limits::default(), Entry::Instance);
         let want =
             "while starting an instance: its tables would have 9 elements, more than 8 (limits.tables)";
         assert_eq!(
@@ -293,7 +305,7 @@ mod tests {
         let errno = || wasmtime::Error::from(Errno::NOMEM).context("mapping");
         let io = || wasmtime::Error::from(std::io::Error::from_raw_os_error(12)).context("mapping");
         for error in [errno(), io()] {
-            let starved = fault(error, &Limits::default(), Entry::Start);
+            let starved = fault(error, &Limits::default(), Entry::Instance);
             let begins = "while starting an instance: the host has no memory or address space left for it (Cannot \
                           allocate memory (os error 12)): raise the limit (ulimit -v, ";
             assert!(starved.message.starts_with(begins), "{}", starved.message);
@@ -304,7 +316,7 @@ mod tests {
         let during = fault(errno(), &Limits::default(), Entry::Event);
         assert_eq!(during.kind, FaultKind::Trap, "the guest may have had a hand in it");
         let other = wasmtime::Error::from(std::io::Error::from_raw_os_error(13));
-        assert_eq!(fault(other, &Limits::default(), Entry::Start).kind, FaultKind::Trap);
+        assert_eq!(fault(other, &Limits::default(), Entry::Instance).kind, FaultKind::Trap);
     }
 
     #[test]

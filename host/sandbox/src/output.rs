@@ -51,13 +51,13 @@ impl Output {
         })
     }
 
-    /// From now on, lines belong to this event.
-    pub(crate) fn begin(&self, delivery: &Delivery) {
+    /// From now on, lines belong to this event, or to none.
+    pub(crate) fn begin(&self, delivery: Option<&Delivery>) {
         let mut inner = self.inner();
         // An attempt that was abandoned may have left half a line.
         inner.stdout = LineBuffer::default();
         inner.stderr = LineBuffer::default();
-        inner.delivery = Some(delivery.clone());
+        inner.delivery = delivery.cloned();
     }
 
     /// The call is over: says what is unfinished, and how much was dropped.

@@ -5,16 +5,15 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use crate::bindings::PluginPre;
 use crate::bindings::hark::plugin::plugin_types as wit;
 use crate::compiler::{Compile, How};
 use crate::context::Context;
 use crate::description::{self, Description};
+use crate::guest::Exports;
 use crate::hash::{ContentHash, HashedBytes};
 use crate::instance::{Broken, Instance, Purpose};
 use crate::outcome::{self, Fault, FaultKind};
 use crate::output::Output;
-use crate::state::GuestState;
 use crate::thread_clock::ThreadClock;
 use crate::ticker::Ticker;
 
@@ -27,7 +26,7 @@ pub struct Plugin {
 
 /// What plugins with the same content share.
 pub(crate) struct Code {
-    pre: PluginPre<GuestState>,
+    exports: Exports,
     hash: ContentHash,
     size: usize,
     mode: Compile,
@@ -58,14 +57,9 @@ pub enum DescribeError {
 // === impl Plugin ===
 
 impl Plugin {
-    pub(crate) fn new(
-        pre: PluginPre<GuestState>,
-        content: &HashedBytes<'_>,
-        how: How,
-        ticker: Arc<Ticker>,
-    ) -> Self {
+    pub(crate) fn new(exports: Exports, content: &HashedBytes<'_>, how: How, ticker: Arc<Ticker>) -> Self {
         let (hash, size, mode) = (*content.hash(), content.bytes().len(), how.mode);
-        Self { code: Arc::new(Code { pre, hash, size, mode, ticker }), how }
+        Self { code: Arc::new(Code { exports, hash, size, mode, ticker }), how }
     }
 
     /// A plugin of code that is loaded already.
@@ -94,8 +88,8 @@ impl Plugin {
         Arc::downgrade(&self.code)
     }
 
-    pub(crate) fn pre(&self) -> &PluginPre<GuestState> {
-        &self.code.pre
+    pub(crate) fn exports(&self) -> &Exports {
+        &self.code.exports
     }
 
     pub(crate) fn ticker(&self) -> &Arc<Ticker> {
@@ -134,7 +128,7 @@ impl Plugin {
         context: &Context,
         output: &Arc<Output>,
     ) -> Result<Result<wit::Description, String>, Broken> {
-        Instance::start(self, context, output, Purpose::Describe).await?.describe().await
+        Instance::make(self, context, output, Purpose::Describe).await?.describe().await
     }
 }
 

@@ -29,7 +29,8 @@ pub(crate) struct Notices {
 
 impl Notices {
     /// The line about an instance that is replaced, if it is time for one.
-    pub(crate) fn about(&mut self, why: &str, now: Instant) -> Option<String> {
+    /// `saves`: it is asked what the next one is to be given.
+    pub(crate) fn about(&mut self, why: &str, saves: bool, now: Instant) -> Option<String> {
         if self.last.is_some_and(|last| now.duration_since(last) < QUIET) {
             self.unsaid += 1;
             return None;
@@ -39,7 +40,8 @@ impl Notices {
             0 => String::new(),
             count => format!("; {count} more were since the last such line"),
         };
-        Some(format!("its instance is recycled, with what it held in memory: {why}{more}"))
+        let memory = if saves { "and saves what it holds in memory" } else { "with what it held in memory" };
+        Some(format!("its instance is recycled, {memory}: {why}{more}"))
     }
 }
 
@@ -65,12 +67,14 @@ mod tests {
     fn one_line_a_minute_says_how_many_there_were() {
         let (mut notices, start) = (Notices::default(), Instant::now());
         let said = "its instance is recycled, with what it held in memory: old";
-        assert_eq!(notices.about("old", start).as_deref(), Some(said));
+        assert_eq!(notices.about("old", false, start).as_deref(), Some(said));
         for seconds in [1, 59] {
-            assert_eq!(notices.about("old", start + Duration::from_secs(seconds)), None);
+            assert_eq!(notices.about("old", false, start + Duration::from_secs(seconds)), None);
         }
         let more = format!("{said}; 2 more were since the last such line");
-        assert_eq!(notices.about("old", start + QUIET), Some(more));
-        assert_eq!(notices.about("old", start + 2 * QUIET).as_deref(), Some(said));
+        assert_eq!(notices.about("old", false, start + QUIET), Some(more));
+        assert_eq!(notices.about("old", false, start + 2 * QUIET).as_deref(), Some(said));
+        let saves = "its instance is recycled, and saves what it holds in memory: old";
+        assert_eq!(notices.about("old", true, start + 3 * QUIET).as_deref(), Some(saves));
     }
 }

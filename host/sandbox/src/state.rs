@@ -28,7 +28,7 @@ const RANDOM_BYTES: u64 = 1 << 20;
 pub(crate) struct GuestState {
     pub(crate) settings: Arc<Settings>,
     pub(crate) output: Arc<Output>,
-    /// The plugin's cache; none in `describe`.
+    /// The plugin's cache; none in `describe`, and in an instance of a new version before it is told of anything.
     pub(crate) cache: Option<Arc<dyn CacheReader>>,
     /// What the last question to the cache asked for.
     pub(crate) fields: AskedFields,
@@ -53,11 +53,10 @@ impl GuestState {
         deadline: Arc<Deadline>,
     ) -> Self {
         let (limits, usage) = (&context.limits, &context.usage);
-        let cache = match purpose {
-            Purpose::Describe => None,
-            Purpose::Events(cache) => Some(cache),
+        let (cache, counted) = match purpose {
+            Purpose::Describe => (None, false),
+            Purpose::Events(cache) => (cache, true),
         };
-        let counted = cache.is_some();
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
         Self {

@@ -3,7 +3,8 @@
 //! [`ThreadClock`] is held by whoever runs guest code on a thread (a handler, a `describe`); [`ThreadClocks`], part
 //! of `usage`, adds up those that are over and reads those that run. A thread's own clock is a system call, dearer
 //! than many a call of a guest; the kernel keeps the same number for others in `/proc`, exact up to the scheduler's
-//! last tick. Invariant: the total never falls.
+//! last tick. Invariants: the total never falls; a thread that works for a plugin on behalf of two at a time (a handler
+//! and the one that takes its place) is counted once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub(crate) struct ThreadClocks {
 #[derive(Debug)]
 struct Running {
     number: u64,
+    /// Those that hold a [`ThreadClock`] of it.
+    holders: usize,
     thread: Pid,
     /// The thread's clock when it began to work for the plugin.
     began: Duration,
@@ -39,6 +42,18 @@ struct Running {
 }
 
 impl ThreadClocks {
+    /// The number under which a thread is counted, from now on if it is not yet.
+    fn hold(&mut self, thread: Pid, now: Duration) -> u64 {
+        if let Some(one) = self.running.iter_mut().find(|one| one.thread == thread) {
+            one.holders += 1;
+            return one.number;
+        }
+        let number = self.next;
+        self.next += 1;
+        self.running.push(Running { number, holders: 1, thread, began: now, seen: now });
+        number
+    }
+
     pub(crate) fn total(&mut self) -> Duration {
         self.running.iter_mut().map(Running::used).sum::<Duration>() + self.ended
     }
@@ -71,11 +86,7 @@ pub(crate) struct ThreadClock {
 impl ThreadClock {
     pub(crate) fn start(usage: &Arc<Usage>) -> Self {
         let (thread, began) = (rustix::thread::gettid(), cpu_time());
-        let mut clocks = usage.clocks();
-        let number = clocks.next;
-        clocks.next += 1;
-        clocks.running.push(Running { number, thread, began, seen: began });
-        drop(clocks);
+        let number = usage.clocks().hold(thread, began);
         Self { usage: Arc::clone(usage), number }
     }
 }
@@ -84,6 +95,10 @@ impl Drop for ThreadClock {
     fn drop(&mut self) {
         let mut clocks = self.usage.clocks();
         let Some(place) = clocks.running.iter().position(|one| one.number == self.number) else { return };
+        clocks.running[place].holders -= 1;
+        if clocks.running[place].holders > 0 {
+            return;
+        }
         let mut one = clocks.running.swap_remove(place);
         if one.thread == rustix::thread::gettid() {
             one.seen = one.seen.max(cpu_time());
@@ -121,6 +136,19 @@ mod tests {
         let settled = usage.cpu();
         spin(each);
         assert_eq!(usage.cpu(), settled, "nobody counts this thread any more");
+    }
+
+    #[test]
+    fn a_thread_that_is_counted_twice_is_counted_once() {
+        let (usage, each) = (Arc::new(Usage::default()), Duration::from_millis(20));
+        let (before, old) = (cpu_time(), ThreadClock::start(&usage));
+        let new = ThreadClock::start(&usage);
+        spin(each);
+        drop(old);
+        spin(each);
+        drop(new);
+        let (counted, used) = (usage.cpu(), cpu_time() - before);
+        assert!(counted >= 2 * each && counted <= used, "{counted:?} of {used:?}");
     }
 
     #[test]

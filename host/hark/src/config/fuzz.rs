@@ -63,6 +63,7 @@ const LIMITS: &[(&str, Takes)] = &[
     ("handles", Takes::Count(1, 1_000_000)),
     ("call_bytes", Takes::Bytes(1 << 10, 1 << 30)),
     ("describe", Takes::Bytes(1 << 10, 1 << 30)),
+    ("state", Takes::Bytes(1 << 10, 1 << 30)),
     ("page", Takes::Bytes(1 << 10, 1 << 30)),
     ("deadline", Takes::OrOff(&Takes::Millis(10, 600_000))),
     ("host_call", Takes::Millis(10, 3_600_000)),

@@ -19,6 +19,7 @@ pub(super) struct LimitsTable {
     handles: Option<usize>,
     call_bytes: Option<usize>,
     describe: Option<usize>,
+    state: Option<usize>,
     page: Option<usize>,
     /// `Some(None)`: it says `"off"`.
     deadline: Option<Option<Duration>>,
@@ -53,6 +54,7 @@ impl LimitsTable {
             handles: reader.count("handles", 1, 1_000_000),
             call_bytes: reader.bytes("call_bytes", 1 << 10, 1 << 30),
             describe: reader.bytes("describe", 1 << 10, 1 << 30),
+            state: reader.bytes("state", 1 << 10, 1 << 30),
             page: reader.bytes("page", 1 << 10, 1 << 30),
             deadline: reader
                 .unless_off("deadline", |reader| reader.duration("deadline", SHORTEST, LONGEST_CALL)),
@@ -83,6 +85,7 @@ impl LimitsTable {
             handles: self.handles.or(then.handles).unwrap_or(usual.handles),
             call_bytes: self.call_bytes.or(then.call_bytes).unwrap_or(usual.call_bytes),
             describe: self.describe.or(then.describe).unwrap_or(usual.describe),
+            state: self.state.or(then.state).unwrap_or(usual.state),
             page: self.page.or(then.page).unwrap_or(usual.page),
             deadline: self.deadline.or(then.deadline).unwrap_or(usual.deadline),
             host_call: self.host_call.or(then.host_call).unwrap_or(usual.host_call),
@@ -123,8 +126,8 @@ mod tests {
     #[test]
     fn every_key_is_read_from_a_plugins_table_and_from_the_defaults() {
         let table = r#"limits = { memory = "1MiB", tables = 2, instances = 3, handles = 4, call_bytes = "5KiB",
-            describe = "6KiB", page = "7KiB", deadline = "8s", host_call = "9s", budget = "10s", object = "11KiB",
-            log_lines = 12, log_line = "13KiB", recycle_events = 14, recycle_memory = "15MiB" }"#
+            describe = "6KiB", state = "2KiB", page = "7KiB", deadline = "8s", host_call = "9s", budget = "10s",
+            object = "11KiB", log_lines = 12, log_line = "13KiB", recycle_events = 14, recycle_memory = "15MiB" }"#
             .replace("\n            ", " ");
         let want = Limits {
             memory: 1 << 20,
@@ -133,6 +136,7 @@ mod tests {
             handles: 4,
             call_bytes: 5 << 10,
             describe: 6 << 10,
+            state: 2 << 10,
             page: 7 << 10,
             deadline: Some(Duration::from_secs(8)),
             host_call: Duration::from_secs(9),

@@ -12,7 +12,7 @@ use hark_informer::factory::{Factory, SubscriptionSpec};
 use hark_informer::handler::{Delivery, EventHandler, HandleFuture, Threaded, start_thread};
 use hark_informer::listener::{Ended, Listener, ListenerConfig, OnRestart, OnSwap, Subscription, SwapReport};
 use hark_informer::resource::Selector;
-use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler};
+use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler, StartReason};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -168,7 +168,13 @@ impl Start {
     ) -> Box<dyn EventHandler> {
         let version = self.version.clone();
         Box::new(Reporting {
-            inner: PluginHandler::new(version.plugin, version.context, listener.cache()),
+            inner: PluginHandler::new(
+                version.plugin,
+                version.context,
+                listener.cache(),
+                None,
+                StartReason::First,
+            ),
             worker: worker.clone(),
             observer: observer.clone(),
             output: self.output.clone(),

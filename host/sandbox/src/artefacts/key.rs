@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER;
 use wasmtime::Engine;
 
-use crate::bindings::COMPONENT_TYPE;
+use crate::bindings::{COMPONENT_TYPE, stateful};
 use crate::compiler::Compile;
 use crate::hash::ContentHash;
 
@@ -43,6 +43,7 @@ impl Maker {
         REVISION.hash(&mut hasher);
         ENCODER.hash(&mut hasher);
         COMPONENT_TYPE.hash(&mut hasher);
+        stateful::COMPONENT_TYPE.hash(&mut hasher);
         ADAPTER.hash(&mut hasher);
         engine.precompile_compatibility_hash().hash(&mut hasher);
         Self(hasher.0.finalize().into())

@@ -1,7 +1,8 @@
 //! Makes a component of a core module, in milliseconds.
 //!
 //! Takes three kinds: with a `component-type` section (as wit-bindgen leaves it), without one (then our own
-//! world is put in, and the module's exports must be named by the canonical ABI), and either of them for
+//! world is put in, the stateful one if it exports `lifecycle`, and the module's exports must be named by the canonical
+//! ABI), and either of them for
 //! wasip1 (then the preview1 adapter is linked in). Invariant: the module is validated, and its worlds are
 //! known to be within bounds (see `worlds`), before the encoder sees it.
 
@@ -18,10 +19,10 @@ use wit_component::ComponentEncoder;
 use super::LoadError;
 use super::bounds;
 use super::error::detail;
-use super::exports::{FUNCTIONS, HANDLER};
+use super::exports::{FUNCTIONS, HANDLER, LIFECYCLE, LIFECYCLE_FUNCTIONS};
 use super::features;
 use super::worlds;
-use crate::bindings::COMPONENT_TYPE;
+use crate::bindings::{COMPONENT_TYPE, stateful};
 use crate::text;
 
 /// Imports from wasip1, which has 46 functions. The encoder looks at each as often as there are others.
@@ -46,7 +47,8 @@ pub(super) fn componentize(engine: &Engine, module: &[u8]) -> Result<Vec<u8>, Lo
     check(&shape)?;
     let preview1 = shape.preview1 > 0;
     if !shape.typed {
-        return encode(&with_our_world(module), preview1).map_err(LoadError::Componentize);
+        let world = if shape.exports_of(LIFECYCLE) { stateful::COMPONENT_TYPE } else { COMPONENT_TYPE };
+        return encode(&with_world(module, world), preview1).map_err(LoadError::Componentize);
     }
     unbroken(|| {
         worlds::check(iter::once(module).chain(preview1.then_some(ADAPTER)))?;
@@ -58,6 +60,7 @@ pub(super) fn componentize(engine: &Engine, module: &[u8]) -> Result<Vec<u8>, Lo
 fn check(shape: &Shape) -> Result<(), LoadError> {
     if !shape.typed {
         has_handler(shape)?;
+        has_all_of_lifecycle_or_none(shape)?;
     }
     if !shape.foreign.is_empty() {
         return Err(LoadError::UnmetImports(text::names(shape.foreign.iter().map(String::as_str))));
@@ -132,23 +135,43 @@ fn is_foreign(module: &str) -> bool {
 }
 
 fn has_handler(shape: &Shape) -> Result<(), LoadError> {
-    let wanted = FUNCTIONS.iter().map(|function| format!("{HANDLER}#{function}"));
-    let missing: Vec<_> =
-        wanted.filter(|name| !shape.exports.contains(name)).map(|name| format!("`{name}`")).collect();
+    let missing = shape.missing(HANDLER, &FUNCTIONS);
     if missing.is_empty() { Ok(()) } else { Err(LoadError::NoCoreHandler { missing }) }
 }
 
-/// The module with our world in a custom section: id 0, then a length, a name and the world's encoding.
-fn with_our_world(module: &[u8]) -> Vec<u8> {
+fn has_all_of_lifecycle_or_none(shape: &Shape) -> Result<(), LoadError> {
+    let missing = shape.missing(LIFECYCLE, &LIFECYCLE_FUNCTIONS);
+    if missing.is_empty() || !shape.exports_of(LIFECYCLE) {
+        Ok(())
+    } else {
+        Err(LoadError::PartialLifecycle { missing })
+    }
+}
+
+impl Shape {
+    /// Whether it exports a function of an interface.
+    fn exports_of(&self, interface: &str) -> bool {
+        self.exports.iter().any(|name| name.strip_prefix(interface).is_some_and(|rest| rest.starts_with('#')))
+    }
+
+    /// The functions of an interface that it does not export.
+    fn missing(&self, interface: &str, functions: &[&str]) -> Vec<String> {
+        let wanted = functions.iter().map(|function| format!("{interface}#{function}"));
+        wanted.filter(|name| !self.exports.contains(name)).map(|name| format!("`{name}`")).collect()
+    }
+}
+
+/// The module with a world of ours in a custom section: id 0, then a length, a name and the world's encoding.
+fn with_world(module: &[u8], world: &[u8]) -> Vec<u8> {
     const NAME: &str = "component-type";
     let mut name = Vec::new();
     push_leb128(&mut name, NAME.len());
     name.extend_from_slice(NAME.as_bytes());
     let mut out = module.to_vec();
     out.push(0);
-    push_leb128(&mut out, name.len() + COMPONENT_TYPE.len());
+    push_leb128(&mut out, name.len() + world.len());
     out.extend_from_slice(&name);
-    out.extend_from_slice(COMPONENT_TYPE);
+    out.extend_from_slice(world);
     out
 }
 

@@ -76,6 +76,12 @@ pub enum LoadError {
         /// The functions it lacks.
         missing: Vec<String>,
     },
+    /// A core module with a part of the lifecycle.
+    #[error("the core module exports some functions of `{wanted}`, but not {}: export all of them, or none", .missing.join(", "), wanted = crate::load::exports::LIFECYCLE)]
+    PartialLifecycle {
+        /// The functions it lacks.
+        missing: Vec<String>,
+    },
     /// A core module that cannot become a component.
     #[error("the core module cannot be made a component: {0}")]
     Componentize(String),
@@ -99,6 +105,9 @@ pub enum LoadError {
     /// It has another idea of the handler: all differences.
     #[error("it exports `{wanted}` with other types, so it was built against another version of the contract: {}", .0.join("; "), wanted = crate::load::exports::HANDLER)]
     ExportType(Vec<String>),
+    /// It has another idea of the lifecycle: all differences.
+    #[error("it exports `{wanted}` with other types, so it was built against another version of the contract: {}", .0.join("; "), wanted = crate::load::exports::LIFECYCLE)]
+    LifecycleType(Vec<String>),
     /// The process that compiles it was killed, crashed or made nonsense.
     #[error(
         "the process that compiled it broke: {0}; save the file again, or touch it, to have it tried again"

@@ -27,8 +27,8 @@ pub use self::error::LoadError;
 pub(crate) use self::error::chain;
 use self::error::lines;
 use self::kind::Kind;
-use crate::bindings::PluginPre;
 use crate::compiler::{Backend, Compile, Compiled, Compiler, Task, guarded};
+use crate::guest::Exports;
 use crate::hash::HashedBytes;
 use crate::plugin::Plugin;
 use crate::ticker::Ticker;
@@ -74,12 +74,12 @@ fn link(
 ) -> Result<Plugin, LoadError> {
     let begun = Instant::now();
     let Compiled { component, backend: Backend { engine, linker, .. }, mut how } = compiled;
-    exports::check(engine, &component)?;
+    let stateful = exports::check(engine, &component)?;
     imports::check(engine, linker, &component)?;
     let pre = linker.instantiate_pre(&component).map_err(|error| LoadError::ImportType(chain(&error)))?;
-    let pre = PluginPre::new(pre).map_err(|error| LoadError::ExportType(vec![chain(&error)]))?;
+    let exports = Exports::new(pre, stateful).map_err(|error| LoadError::ExportType(vec![chain(&error)]))?;
     how.linking = begun.elapsed();
-    Ok(Plugin::new(pre, content, how, Arc::clone(ticker)))
+    Ok(Plugin::new(exports, content, how, Arc::clone(ticker)))
 }
 
 /// The component that the file is, or is turned into. (Where text is not allowed, that was found out before.)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hark_informer::handler::Outcome;
 use hark_sandbox::{
     CoreDump, CoreDumps, Engine, EngineOptions, Limits, LoadOptions, LogLevel, LogSource, PluginHandler,
-    Restart, RunOptions,
+    Restart, RunOptions, StartReason,
 };
 
 use crate::support::{Guest, Host, Lines, OK, Objects, PERMANENT, context, delete, short};
@@ -125,7 +125,7 @@ fn dumping_host(guest: &Guest, kept: &Arc<Kept>) -> (PluginHandler, Arc<Lines>) 
     let plugin = dumping().load(guest.text().as_bytes(), wat).expect("loads");
     let (mut context, lines) = context(short());
     context.core_dumps = Some(kept.clone());
-    (PluginHandler::new(plugin, context, Arc::new(Objects::default())), lines)
+    (PluginHandler::new(plugin, context, Arc::new(Objects::default()), None, StartReason::First), lines)
 }
 
 async fn outcome_of(handler: &mut PluginHandler) -> Outcome {

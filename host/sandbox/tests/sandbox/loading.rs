@@ -1,9 +1,10 @@
 //! What is a plugin, and what is said of what is not.
 
-use hark_sandbox::{ContentHash, Limits, LoadError, LoadOptions};
+use hark_sandbox::{ContentHash, Limits, LoadError, LoadOptions, StartReason};
 use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
+use crate::stateful::Lives;
 use crate::support::{Guest, Host, context, engine, load};
 
 fn binary(text: &str) -> Vec<u8> {
@@ -185,6 +186,98 @@ fn a_handler_of_another_shape_is_told_what_differs() {
     assert_eq!(problems.len(), 4, "{problems:?}");
     assert!(problems[1].starts_with("`on-add`: "), "{problems:?}");
     assert_eq!(problems[2], "`on-update` is missing");
+}
+
+const STATEFUL: &str = "package test:guest; world test { include hark:plugin/stateful-plugin@0.1.0; }";
+
+#[tokio::test]
+async fn a_plugin_with_a_lifecycle_may_be_a_bare_module_a_typed_module_or_a_component() {
+    let text = Lives::default().guest().text();
+    let typed = in_world(&text, STATEFUL);
+    for bytes in [binary(&text), typed.clone(), component(&typed)] {
+        let plugin = load_binary(&bytes).expect("a plugin");
+        assert!(plugin.has_lifecycle());
+        let host = Host::started(plugin, Limits::default(), StartReason::Reload).await.expect("it starts");
+        assert_eq!(host.said().0, ["start 1"]);
+    }
+    let without = in_world(&text, PLUGIN);
+    assert!(!load_binary(&without).expect("a plugin").has_lifecycle(), "its own world comes first");
+}
+
+#[test]
+fn a_module_with_a_part_of_the_lifecycle_is_told_what_it_lacks() {
+    let text = Lives::default().guest().text();
+    let lacks = |renamed: &str, missing: &[&str]| {
+        let missing = missing.iter().map(|name| format!("`hark:plugin/lifecycle@0.1.0#{name}`")).collect();
+        assert_eq!(load(renamed).err(), Some(LoadError::PartialLifecycle { missing }));
+    };
+    lacks(&text.replace("lifecycle@0.1.0#save", "lifecycle@0.1.0#store"), &["save"]);
+    let two = text.replace("lifecycle@0.1.0#stop", "stop").replace("lifecycle@0.1.0#synced", "synced");
+    lacks(&two, &["stop", "synced"]);
+    let says = "exports some functions of `hark:plugin/lifecycle@0.1.0`, but not `hark:plugin/lifecycle@0.1.0#stop`, ";
+    let error = load(&two).expect_err("a part").to_string();
+    assert!(error.contains(says), "{error}");
+    assert!(!load(&text.replace("lifecycle@0.1.0#", "other@0.1.0#")).expect("a plugin").has_lifecycle());
+}
+
+#[test]
+fn a_module_whose_lifecycle_has_other_types_is_refused() {
+    let synced = "lifecycle@0.1.0#synced\") (param $n i32)";
+    let text = Lives::default().guest().text();
+    assert!(text.contains(synced));
+    let other = text.replace(synced, "lifecycle@0.1.0#synced\") (param $n i32) (param i64)");
+    let error = load(&other).expect_err("another type");
+    assert!(matches!(&error, LoadError::Componentize(why) if why.contains("synced")), "{error}");
+}
+
+/// A component for the contract with this text in place of `lifecycle.wit`.
+fn in_another_contract(text: &str, lifecycle: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in std::fs::read_dir("../../wit").expect("our contract") {
+        let file = file.expect("an entry");
+        std::fs::copy(file.path(), folder.path().join(file.file_name())).expect("a copy");
+    }
+    std::fs::write(folder.path().join("lifecycle.wit"), lifecycle).expect("another text");
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_path(folder.path()).expect("another contract");
+    let world = resolve.select_world(&[package], Some("stateful-plugin")).expect("the world");
+    let mut module = binary(text);
+    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .expect("embeds");
+    component(&module)
+}
+
+#[test]
+fn a_component_whose_lifecycle_has_another_shape_is_told_what_differs() {
+    let lifecycle = "interface lifecycle {
+        start: func(reason: u32) -> result<_, string>;
+        stop: func();
+        save: func() -> result<option<list<u8>>, string>;
+        synced: func(subscription: u32);
+    }";
+    let text = Lives::default().guest().text();
+    let text = text.replace("#stop\") (param $n i32)", "#stop\") (local $n i32)");
+    let text = text.replace("hark:plugin/lifecycle@0.1.0#restore", "restore");
+    let error = load_binary(&in_another_contract(&text, lifecycle)).expect_err("another shape");
+    let LoadError::LifecycleType(problems) = &error else { panic!("{error}") };
+    let begins = ["`start`: ", "`stop`: ", "`save`: ", "`restore` is missing"];
+    assert_eq!(problems.len(), begins.len(), "{problems:?}");
+    for (problem, begin) in problems.iter().zip(begins) {
+        assert!(problem.starts_with(begin), "{problems:?}");
+    }
+    assert!(
+        error.to_string().starts_with("it exports `hark:plugin/lifecycle@0.1.0` with other types"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_component_that_exports_something_else_by_that_name_is_refused() {
+    let lifecycle = "interface lifecycle { type count = u32; }";
+    let text = Lives::default().guest().text().replace("hark:plugin/lifecycle@0.1.0#", "");
+    let error = load_binary(&in_another_contract(&text, lifecycle)).expect_err("no functions");
+    let LoadError::LifecycleType(problems) = &error else { panic!("{error}") };
+    assert_eq!(problems.len(), 5, "{problems:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use hark_informer::handler::{Delivery, Event, EventHandler, Outcome};
 use hark_informer::object::{Ingest, Object, ObjectKey};
 use hark_sandbox::{
     Context, Engine, GuestLine, GuestLog, Limits, LoadError, LoadOptions, LogLevel, LogSource, Plugin,
-    PluginHandler, Settings, Usage,
+    PluginHandler, Settings, StartError, StartReason, Usage,
 };
 
 // === guests ===
@@ -279,6 +279,11 @@ impl Lines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The same, which are forgotten by this.
+    pub(crate) fn take(&self) -> Vec<Line> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The messages of one source.
     pub(crate) fn of(&self, source: LogSource) -> Vec<String> {
         self.all().into_iter().filter(|line| line.source == source).map(|line| line.message).collect()
@@ -400,7 +405,34 @@ impl Host {
     pub(crate) fn with(plugin: Plugin, limits: Limits, objects: impl CacheReader + 'static) -> Self {
         let (context, lines) = context(limits);
         let usage = Arc::clone(&context.usage);
-        Self { handler: PluginHandler::new(plugin, context, Arc::new(objects)), lines, usage }
+        Self {
+            handler: PluginHandler::new(plugin, context, Arc::new(objects), None, StartReason::First),
+            lines,
+            usage,
+        }
+    }
+
+    /// A version of a plugin with `lifecycle`, started ahead for this reason.
+    pub(crate) async fn started(
+        plugin: Plugin,
+        limits: Limits,
+        reason: StartReason,
+    ) -> Result<Self, StartError> {
+        let (context, lines) = context(limits);
+        let usage = Arc::clone(&context.usage);
+        let started = plugin.start(&context, reason).await?;
+        let cache = Arc::new(Objects::default());
+        Ok(Self { handler: PluginHandler::new(plugin, context, cache, Some(started), reason), lines, usage })
+    }
+
+    /// What the guest has said since it was asked last, and what the host said of it.
+    pub(crate) fn said(&self) -> (Vec<String>, Vec<String>) {
+        let lines = self.lines.take().into_iter();
+        let (host, guest): (Vec<_>, Vec<_>) = lines.partition(|line| line.source == LogSource::Host);
+        (
+            guest.into_iter().map(|line| line.message).collect(),
+            host.into_iter().map(|line| line.message).collect(),
+        )
     }
 
     pub(crate) async fn handle(&mut self, event: Event) -> Outcome {

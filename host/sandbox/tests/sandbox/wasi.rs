@@ -62,12 +62,21 @@ pub(crate) fn adding(add: &str, pages: usize) -> Plugin {
         pages,
         ..Guest::adding(add)
     };
+    typed(&guest, WORLD)
+}
+
+/// A guest that has [`IMPORTS`], and the export `lifecycle`.
+pub(crate) fn stateful(guest: &Guest) -> Plugin {
+    typed(guest, &WORLD.replace("plugin/plugin@", "plugin/stateful-plugin@"))
+}
+
+fn typed(guest: &Guest, world: &str) -> Plugin {
     let mut resolve = Resolve::default();
     resolve.push_path("../../wit").expect("our contract");
     for (name, package) in PACKAGES {
         resolve.push_str(name, package).expect("a package");
     }
-    let package = resolve.push_str("test.wit", WORLD).expect("a world");
+    let package = resolve.push_str("test.wit", world).expect("a world");
     let world = resolve.select_world(&[package], Some("test:guest/test")).expect("the world");
     let text = guest.text();
     let mut module = wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
