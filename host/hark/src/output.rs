@@ -43,7 +43,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) version: &'a str,
     pub(crate) hash: &'a ContentHash,
     /// The version before, if one ran, and what the swap did.
-    pub(crate) before: Option<(&'a ContentHash, SwapReport)>,
+    pub(crate) before: Option<(&'a ContentHash, &'a SwapReport)>,
     pub(crate) subscriptions: &'a str,
     pub(crate) timings: Timings,
 }

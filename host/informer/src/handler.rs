@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-pub(crate) use self::guard::{Call, guarded};
+pub(crate) use self::guard::{Call, guarded, within};
 pub use self::thread::start_thread;
 pub use self::threaded::Threaded;
 use crate::object::{Object, ObjectKey};
@@ -161,8 +161,13 @@ impl Outcome {
 /// The future of one call of a handler.
 pub type HandleFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
-/// What a handler leaves to the one that takes its place. Only handlers know what it is.
+/// What a handler leaves to the one that takes its place. Only handlers know what it is, but for [`NothingNeeded`].
 pub type Legacy = Arc<dyn Any + Send + Sync>;
+
+/// The legacy of a handler that could leave something, has nothing to leave, and whose successor needs nothing: unlike
+/// any other it is enough for as many successors as there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NothingNeeded;
 
 /// Why a handler gets no more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,6 +178,8 @@ pub enum Stop {
     Closed,
     /// The listener was drained.
     Drained,
+    /// It was to take another one's place, and never did.
+    Unused,
 }
 
 /// The future of what a handler is asked to do between two deliveries.
@@ -183,7 +190,7 @@ pub type AsideFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Between two deliveries it may be asked to do other things, which most handlers need not know of: everything but
 /// [`handle`](EventHandler::handle) does nothing unless it is written. At a swap the old handlers are asked to
 /// [`save`](EventHandler::save), the new ones to [`restore`](EventHandler::restore), then the old ones to
-/// [`stop`](EventHandler::stop).
+/// [`stop`](EventHandler::stop). A panic of any of these is an error as others are, and the handler is asked on.
 pub trait EventHandler: Send {
     /// Handles one delivery. Dropping the future abandons the attempt. A panic is the outcome
     /// [`Outcome::Trap`]; the handler is called again afterwards, so it must be in order by then.
@@ -197,7 +204,9 @@ pub trait EventHandler: Send {
         Box::pin(async { Ok(None) })
     }
 
-    /// It takes the place of a handler that left this; called before the first delivery.
+    /// It takes the place of a handler that left this; called before the first delivery. None: that one left nothing,
+    /// and this one is to go on with its queue all the same. It is called again, with none, if a handler beside it could
+    /// not restore: then it is to forget what it was given before, and its answer does not matter.
     ///
     /// # Errors
     /// For people: why it cannot go on from there. It is told of every object again, and must be in order for that.
@@ -212,7 +221,7 @@ pub trait EventHandler: Send {
         Box::pin(async {})
     }
 
-    /// It gets no more events, and is dropped afterwards.
+    /// It gets no more events, and is dropped afterwards. Called once; not if it is abandoned.
     fn stop<'a>(&'a mut self, why: Stop) -> AsideFuture<'a, ()> {
         let _ = why;
         Box::pin(async {})

@@ -17,7 +17,8 @@
 //! | --- | --- |
 //! | `state` | what the lock guards, and what the loop does next |
 //! | `lanes` | the handlers, and the calls under way |
-//! | `registrations` | joining, keeping, leaving; swaps and removal |
+//! | `registrations` | joining, keeping, leaving |
+//! | `swap`, `hand_over` | other handlers take over; all stop |
 //! | `sink` | what informers tell |
 //! | `cursor` | initial adds from the cache |
 //! | `outcome` | what becomes of an attempt |
@@ -35,6 +36,7 @@ mod admission;
 mod breaker;
 mod config;
 mod cursor;
+mod hand_over;
 mod joined;
 mod lanes;
 mod metrics;
@@ -46,23 +48,24 @@ mod redeliver;
 mod registrations;
 mod sink;
 mod state;
+mod swap;
 mod sync;
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub use self::breaker::{Health, HealthChange, HealthState};
-pub use self::config::{Ended, ListenerConfig, OnRestart, OnSwap, Removed, Subscription, SwapReport};
+pub use self::config::{Ended, ListenerConfig, OnRestart, Removed, Subscription};
 pub use self::joined::Joined;
 use self::lanes::Lanes;
-pub use self::metrics::{Histogram, ListenerStats, Outcomes};
+pub use self::metrics::{Aside, Histogram, ListenerStats, Outcomes};
 pub use self::observer::{Observer, Oversized, on_given_up};
 pub use self::redeliver::{Lost, LostEvent, Obsolete, Redelivered};
-use self::state::{Life, Shared, Step, Swap};
+use self::state::{Life, Shared, Step};
+pub use self::swap::{Failure, FellBack, HandOver, Inherit, OnSwap, Swap, SwapReport};
 use crate::cache::CacheReader;
-use crate::handler::{Call, EventHandler};
+use crate::handler::{Call, EventHandler, Stop};
 
 /// See the file's head. A handle; cheap to clone.
 #[derive(Clone)]
@@ -84,15 +87,18 @@ impl Listener {
 
     /// Joins the informers and hands events to `handlers`, one lane each, until [`Listener::close`] or
     /// [`Listener::drain`]. Without handlers nothing can be delivered, and it ends at once; so it does if it runs
-    /// already or was closed before (R-SI-1). The handlers are called, replaced and dropped inside this future,
-    /// nowhere else. If the future is dropped, the listener is closed, and the calls under way are abandoned.
+    /// already or was closed before (R-SI-1). The handlers are called, replaced, stopped and dropped inside this future,
+    /// nowhere else. It is over when all have stopped. If it is dropped, the listener is closed, and the calls under way
+    /// are abandoned.
     pub async fn run(&self, handlers: Vec<Box<dyn EventHandler>>, subscriptions: Vec<Subscription>) -> Ended {
-        if !self.shared.begin(handlers.len()) {
+        let lanes = Lanes::new(handlers);
+        if !self.shared.begin(lanes.len()) {
+            self.stop(lanes, Stop::Closed).await;
             return Ended::Closed { abandoned: 0 };
         }
         let over = Over(&self.shared);
         self.shared.resubscribe(subscriptions, OnSwap::Continue);
-        let ended = self.work(Lanes::new(handlers)).await;
+        let ended = self.work(lanes).await;
         drop(over);
         ended
     }
@@ -102,13 +108,8 @@ impl Listener {
         loop {
             let wake = self.shared.wake.notified();
             match self.shared.step(Instant::now()) {
-                Step::Swap(swap) => {
-                    self.shared.take_over(swap.handlers.len());
-                    lanes = Lanes::new(swap.handlers);
-                    let report = self.shared.resubscribe(swap.subscriptions, swap.on_swap);
-                    // The one who asked may have stopped waiting; the swap stands all the same.
-                    let _ = swap.report.send(report);
-                }
+                Step::Swap(asked) => lanes = self.hand_over(lanes, asked).await,
+                Step::Synced(number) => self.tell_synced(&mut lanes, number).await,
                 Step::Read(registration) => self.shared.read_on(registration),
                 Step::Deliver(taken, number, view) => lanes.begin(*taken, number, view, call),
                 Step::Wait(due) => tokio::select! {
@@ -121,39 +122,35 @@ impl Listener {
                     () = wake => {}
                     () = until(due) => {}
                 },
-                Step::End(ended) => return ended,
+                Step::End(ended) => {
+                    self.stop_all(lanes, ended).await;
+                    return ended;
+                }
             }
         }
     }
 
-    /// Replaces the handlers between two deliveries, once no lane has one, and the subscriptions with them: those
-    /// with the same name and informer are kept. The number of handlers may differ. None if there are no
-    /// handlers, the listener ended, or another swap overtook this one.
-    pub async fn swap(
-        &self,
-        handlers: Vec<Box<dyn EventHandler>>,
-        subscriptions: Vec<Subscription>,
-        on_swap: OnSwap,
-    ) -> Option<SwapReport> {
-        let (report, answer) = oneshot::channel();
-        let overtaken = {
-            let mut state = self.shared.lock();
-            if handlers.is_empty() || !matches!(state.life, Life::New | Life::Running) {
-                return None;
-            }
-            state.swap.replace(Swap { handlers, subscriptions, on_swap, report })
-        };
-        // It holds informers, whose end must not come under a lock.
-        drop(overtaken);
-        self.shared.wake.notify_one();
-        answer.await.ok()
+    async fn tell_synced(&self, lanes: &mut Lanes, number: u32) {
+        let _busy = self.shared.aside(Aside::Synced);
+        lanes.tell(self.call(), "synced", |_, handler| handler.synced(number)).await;
     }
 
-    /// Changes how events are treated, from the next one on.
+    /// Replaces the handlers between two deliveries, once no lane has one, and the subscriptions with them: those
+    /// with the same name and informer are kept. The number of handlers may differ. The old handlers are asked to save,
+    /// the new ones to restore, the old ones to stop; while that goes on, nothing is handed over.
+    ///
+    /// What is asked for stands at once, whether or not the answer is waited for. It is none if there are no handlers,
+    /// or the listener ends first: the new handlers then stop with the listener, or are dropped if that has ended. A
+    /// swap that still waits for the lanes is overtaken by a later one: its handlers stop with the old ones, and its
+    /// answer is none. One that has begun is finished first.
+    pub fn swap(&self, swap: Swap) -> impl Future<Output = Option<SwapReport>> + Send + use<> {
+        let answer = self.shared.ask_for(swap);
+        async move { answer?.await.ok() }
+    }
+
+    /// Changes how events are treated, from the next one on. For other handlers see [`Swap::config`].
     pub fn configure(&self, config: ListenerConfig) {
-        let mut state = self.shared.lock();
-        state.queue.configure(config.bound, config.merge);
-        state.config = config;
+        self.shared.lock().configure(config);
     }
 
     /// Ends [`Listener::run`] once everything queued has been handled; nothing new is read from the cache,
@@ -170,7 +167,7 @@ impl Listener {
     }
 
     /// As [`Listener::close`], and waits until the deliveries under way and `run` itself are over: afterwards no
-    /// handler is called any more (R-EH-6). Returns at once if `run` was never called.
+    /// handler is called any more (R-EH-6), as all have stopped. Returns at once if `run` was never called.
     ///
     /// # Errors
     /// [`InsideHandler`] if a handler of this listener asks: the listener closes, but cannot be waited for. A
@@ -196,7 +193,8 @@ impl Listener {
     pub async fn remove_and_wait(&self, subscription: &str) -> Result<Removed, InsideHandler> {
         let (removed, registrations) = self.shared.unsubscribe(subscription);
         self.outside_of_handlers()?;
-        let handled = |id: &u64, state: &state::State| !state.queue.handing_over_of(*id);
+        let handled =
+            |id: &u64, state: &state::State| !state.queue.handing_over_of(*id) && !state.telling.contains(id);
         self.shared.wait_until(|state| registrations.iter().all(|id| handled(id, state)).then_some(())).await;
         Ok(removed)
     }

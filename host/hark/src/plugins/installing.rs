@@ -112,7 +112,7 @@ impl Manager {
             if let (Some(report), Some(running)) = (report, &mut slot.running) {
                 let old = std::mem::replace(&mut running.version, version.clone());
                 self.reloads.reloaded(&timings);
-                self.announce(&plugin, &version, Some((&old, report)), timings);
+                self.announce(&plugin, &version, Some((&old, &report)), timings);
             }
         }
         self.prepare(&plugin);
@@ -122,7 +122,7 @@ impl Manager {
         &self,
         plugin: &str,
         version: &Version,
-        before: Option<(&Version, SwapReport)>,
+        before: Option<(&Version, &SwapReport)>,
         timings: Timings,
     ) {
         self.output.arrived(&Arrival {

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use hark_informer::factory::{Factory, SubscriptionSpec};
 use hark_informer::handler::{Delivery, EventHandler, HandleFuture, Threaded, start_thread};
-use hark_informer::listener::{Ended, Listener, ListenerConfig, OnRestart, OnSwap, Subscription, SwapReport};
+use hark_informer::listener::{
+    Ended, Listener, ListenerConfig, OnRestart, OnSwap, Subscription, Swap, SwapReport,
+};
 use hark_informer::resource::Selector;
 use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler, StartReason};
 use tokio::runtime::Runtime;
@@ -230,9 +232,8 @@ impl Running {
         let worker = start.worker();
         let handlers = start.handlers(&self.listener, &self.observer, &worker)?;
         self.observer.expect(worker);
-        self.listener.configure(config);
-        let listener = self.listener.clone();
-        Ok(async move { listener.swap(handlers, start.subscriptions, on_reload).await })
+        let swap = Swap::new(handlers, start.subscriptions, on_reload);
+        Ok(self.listener.swap(Swap { config: Some(config), ..swap }))
     }
 
     /// Ends the plugin after the event under way.

@@ -1,6 +1,6 @@
 //! One call of a handler: its panic is an outcome, and whoever is called from it can tell where it runs.
 //!
-//! Used by the listener for every delivery, and by [`Threaded`](super::Threaded) on its own thread. Invariant:
+//! Used by the listener for every delivery and whatever else it asks, and by [`Threaded`](super::Threaded) on its own thread. Invariant:
 //! this is the one place where a panic of a handler is caught.
 
 use std::any::Any;
@@ -35,12 +35,20 @@ pub(crate) async fn guarded(
     delivery: &Delivery,
     call: Option<Call>,
 ) -> Outcome {
-    let handled = AssertUnwindSafe(async { handler.handle(delivery).await }).catch_unwind();
-    let handled = match call {
-        Some(call) => CALL.scope(call, handled).await,
-        None => handled.await,
+    within(call, async { handler.handle(delivery).await }).await.unwrap_or_else(Outcome::Trap)
+}
+
+/// What a handler answers to whatever it is asked, as a part of `call`.
+///
+/// # Errors
+/// It panicked: what the panic said.
+pub(crate) async fn within<T>(call: Option<Call>, asked: impl Future<Output = T>) -> Result<T, String> {
+    let asked = AssertUnwindSafe(asked).catch_unwind();
+    let answer = match call {
+        Some(call) => CALL.scope(call, asked).await,
+        None => asked.await,
     };
-    handled.unwrap_or_else(|panic| Outcome::Trap(format!("panicked: {}", message(&*panic))))
+    answer.map_err(|panic| format!("panicked: {}", message(&*panic)))
 }
 
 /// What the panic said, if it said anything.

@@ -1,4 +1,4 @@
-//! What a listener is told, and what it reports: configuration, subscriptions, swaps, removals.
+//! What a listener is told, and what it reports: configuration, subscriptions, removals.
 //!
 //! Used by whoever runs a listener; re-exported by [`crate::listener`]. No behaviour but the back-off's formula.
 
@@ -99,16 +99,6 @@ impl Subscription {
     }
 }
 
-/// What a new handler does with the old one's queue (delivery contract 10).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnSwap {
-    /// It starts afresh: every object is an initial add again, waiting deletes are delivered, other waiting
-    /// events are part of the replay.
-    Replay,
-    /// It takes the queue over as it is.
-    Continue,
-}
-
 /// What a handler gets after it trapped or timed out, since what it held in memory may be gone (delivery
 /// contract 11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -116,24 +106,11 @@ pub enum OnRestart {
     /// The queue goes on.
     #[default]
     Continue,
-    /// Every object is an initial add again, once no lane has a delivery, as at a swap with [`OnSwap::Replay`],
+    /// Every object is an initial add again, once no lane has a delivery, as at a swap with [`OnSwap::Replay`](super::OnSwap::Replay),
     /// and for all lanes; the sync begins anew as well. But objects whose event is failing keep it, with its
     /// attempts and its back-off, and are not read a second time; and an object whose event was given up is left
     /// out until it changes. So a poison object ends in the dead letters here too.
     Replay,
-}
-
-/// What a swap did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SwapReport {
-    /// Registrations that the new handler has in common with the old one.
-    pub kept: usize,
-    /// Registrations that are new.
-    pub added: usize,
-    /// Registrations that are gone.
-    pub removed: usize,
-    /// Waiting events of removed registrations that were dropped.
-    pub dropped: usize,
 }
 
 /// What a removal did.

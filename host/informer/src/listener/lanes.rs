@@ -7,14 +7,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Duration, Instant};
 
-use crate::handler::{Call, Delivery, EventHandler, Outcome, guarded};
+use crate::handler::{AsideFuture, Call, Delivery, EventHandler, Outcome, guarded, within};
 use crate::queue::Taken;
 use crate::view::View;
 
-type Handler = Box<dyn EventHandler>;
+pub(super) type Handler = Box<dyn EventHandler>;
 
 /// A call under way; it gives its handler back.
 type Calling = Pin<Box<dyn Future<Output = (Done, Handler)> + Send>>;
@@ -38,6 +39,42 @@ pub(super) struct Done {
 impl Lanes {
     pub(super) fn new(handlers: Vec<Handler>) -> Self {
         Self { handlers: handlers.into_iter().map(Some).collect(), calls: FuturesUnordered::new() }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.handlers.len()
+    }
+
+    /// The handlers that have no call under way.
+    pub(super) fn into_handlers(self) -> Vec<Handler> {
+        self.handlers.into_iter().flatten().collect()
+    }
+
+    /// Asks every handler for something, all at once, when no call is under way. Gives their answers by lane; an error is
+    /// what a panic said.
+    pub(super) async fn ask<'a, T>(
+        &'a mut self,
+        call: Call,
+        ask: impl Fn(usize, &'a mut (dyn EventHandler + 'static)) -> AsideFuture<'a, T>,
+    ) -> Vec<Result<T, String>> {
+        let ask = &ask;
+        let handlers = self.handlers.iter_mut().enumerate();
+        let idle = handlers.filter_map(|(lane, handler)| Some((lane, handler.as_deref_mut()?)));
+        join_all(idle.map(|(lane, handler)| within(Some(call), async move { ask(lane, handler).await })))
+            .await
+    }
+
+    /// As [`Lanes::ask`], where there is nothing to answer: a panic is logged.
+    pub(super) async fn tell<'a>(
+        &'a mut self,
+        call: Call,
+        what: &str,
+        tell: impl Fn(usize, &'a mut (dyn EventHandler + 'static)) -> AsideFuture<'a, ()>,
+    ) {
+        for why in self.ask(call, tell).await.into_iter().filter_map(Result::err) {
+            tracing::error!("a handler was told: {what}: {why}");
+        }
     }
 
     /// Begins to hand an event to its lane's handler, as one of subscription `number` and as `view` shows it.

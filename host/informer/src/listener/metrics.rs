@@ -83,6 +83,17 @@ pub struct Outcomes {
     pub timeout: u64,
 }
 
+/// What handlers are asked between two deliveries, while nothing is handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aside {
+    /// Others take their place: to save, to restore, to stop.
+    HandOver,
+    /// That a subscription has synced.
+    Synced,
+    /// To stop, at the listener's end.
+    Stop,
+}
+
 /// Numbers about a listener, read at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListenerStats {
@@ -118,6 +129,8 @@ pub struct ListenerStats {
     pub lag: Histogram,
     /// How long attempts took.
     pub handling: Histogram,
+    /// What the handlers are asked at the moment, apart from events.
+    pub aside: Option<Aside>,
     /// Whether events may flow: every healthy registration has its first list.
     pub open: bool,
     /// See [`Listener::has_synced`](super::Listener::has_synced).
@@ -177,6 +190,7 @@ impl State {
             outcomes,
             lag,
             handling,
+            aside: self.aside,
             open: self.open,
             synced: self.synced() == Some(true),
         }

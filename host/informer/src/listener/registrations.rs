@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::config::{OnSwap, Removed, Subscription, SwapReport};
+use super::config::{Removed, Subscription};
 use super::oversized::Withheld;
 use super::state::{Shared, State, sink};
+use super::swap::{OnSwap, SwapReport};
 use crate::object::ObjectKey;
 use crate::queue::{Cleared, Keep};
 use crate::replay::Phase;
@@ -28,6 +29,8 @@ pub(super) struct Registered {
     pub(super) excused: bool,
     /// Every initial add has been handled.
     pub(super) synced: bool,
+    /// The handlers were told so.
+    pub(super) told: bool,
     /// Objects whose event was given up, and of which nothing came since, with what the handler missed: a restart
     /// must not offer them again, and a redelivery goes by it.
     pub(super) given_up: HashMap<ObjectKey, Missed>,
@@ -62,7 +65,8 @@ impl Listed {
 }
 
 impl Shared {
-    /// Makes the registrations those of `subscriptions`. Runs between two deliveries.
+    /// Makes the registrations those of `subscriptions`. Runs between two deliveries. Of the report, it fills in what
+    /// became of registrations.
     pub(super) fn resubscribe(
         self: &Arc<Self>,
         subscriptions: Vec<Subscription>,
@@ -84,7 +88,11 @@ impl Shared {
             report.removed += 1;
             report.dropped += self.leave(gone.id, &gone.informer);
         }
-        self.lock().reconsider_gate(true);
+        let mut state = self.lock();
+        state.reconsider_gate(true);
+        // A registration whose subscription was not complete may be gone.
+        state.sync_changed = true;
+        drop(state);
         self.tell_waiters();
         report
     }
@@ -135,6 +143,8 @@ impl Shared {
             let outdated = state.keep(id, subscription, on_swap);
             if on_swap == OnSwap::Continue {
                 state.readmit(id, indexer);
+                // A restart that does not come any more may have held it up.
+                state.settle_sync(id);
             }
             outdated
         });
@@ -166,6 +176,7 @@ impl State {
             phase: Phase::Waiting,
             excused: false,
             synced: false,
+            told: false,
             given_up: HashMap::new(),
             withheld: HashMap::new(),
         };
@@ -211,6 +222,7 @@ impl State {
         }
         registered.phase = Phase::Replaying(registered.phase.restart(unseen, queued));
         registered.synced = false;
+        registered.told = false;
     }
 
     fn remove(&mut self, id: u64) -> (usize, Option<Registered>) {

@@ -15,7 +15,7 @@ impl Sink for Shared {
         // An initial add that waited may have been cancelled.
         let synced = state.settle_sync(registration);
         drop(state);
-        if taken {
+        if taken || synced {
             self.wake.notify_one();
         }
         if synced {

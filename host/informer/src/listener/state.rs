@@ -11,12 +11,13 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::breaker::{Breaker, Gate, HealthChange};
-use super::config::{Ended, ListenerConfig, OnSwap, Subscription, SwapReport};
+use super::config::{Ended, ListenerConfig};
 use super::cursor::CURSOR_BATCH;
-use super::metrics::Metrics;
+use super::lanes::Handler;
+use super::metrics::{Aside, Metrics};
 use super::observer::{Observer, Oversized};
 use super::registrations::Registered;
-use crate::handler::EventHandler;
+use super::swap::{Swap, SwapReport};
 use crate::queue::{Queue, Taken};
 use crate::view::View;
 
@@ -38,7 +39,16 @@ pub(super) struct State {
     /// The gate: every healthy registration has its first list.
     pub(super) open: bool,
     pub(super) life: Life,
-    pub(super) swap: Option<Swap>,
+    /// A swap that waits for the lanes; the one before it is under way or done.
+    pub(super) swap: Option<AskedSwap>,
+    /// Handlers of swaps that never came about: they stop with the next one that does, or at the end.
+    passed_over: Vec<Handler>,
+    /// What the handlers are asked at the moment, apart from events.
+    pub(super) aside: Option<Aside>,
+    /// A subscription may have synced that the handlers have not been told of.
+    pub(super) sync_changed: bool,
+    /// The registrations whose sync the handlers are told of at the moment.
+    pub(super) telling: Vec<u64>,
     /// A handler broke and is to be told of everything again (see `OnRestart::Replay`).
     pub(super) restart: bool,
     pub(super) breaker: Breaker,
@@ -70,17 +80,20 @@ pub(super) enum Life {
     Ended,
 }
 
-pub(super) struct Swap {
-    /// At least one.
-    pub(super) handlers: Vec<Box<dyn EventHandler>>,
-    pub(super) subscriptions: Vec<Subscription>,
-    pub(super) on_swap: OnSwap,
+/// A swap, with at least one handler, and who waits for it.
+pub(super) struct AskedSwap {
+    pub(super) swap: Swap,
     pub(super) report: oneshot::Sender<SwapReport>,
 }
 
+/// The handlers are asked something, for as long as this is there.
+pub(super) struct Busy<'a>(&'a Shared);
+
 /// What the loop does next.
 pub(super) enum Step {
-    Swap(Swap),
+    Swap(AskedSwap),
+    /// Tell the handlers that the subscription with this number has synced.
+    Synced(u32),
     /// Read the cache on for this registration.
     Read(u64),
     /// Hand this over, as an event of the handler's subscription with this number, as the view shows it.
@@ -100,6 +113,10 @@ impl Shared {
             open: false,
             life: Life::New,
             swap: None,
+            passed_over: Vec::new(),
+            aside: None,
+            sync_changed: false,
+            telling: Vec::new(),
             restart: false,
             breaker: Breaker::new(Instant::now()),
             reports: Vec::new(),
@@ -150,10 +167,61 @@ impl Shared {
     pub(super) fn over(&self) {
         let mut state = self.lock();
         state.life = Life::Ended;
-        let swap = state.swap.take();
+        let left = (state.swap.take(), std::mem::take(&mut state.passed_over));
         drop(state);
         self.changed.notify_waiters();
-        drop(swap);
+        // It holds informers, whose end must not come under a lock.
+        drop(left);
+    }
+
+    /// Asks for a swap; none if it cannot come about. One that waits already is overtaken.
+    pub(super) fn ask_for(&self, swap: Swap) -> Option<oneshot::Receiver<SwapReport>> {
+        let (report, answer) = oneshot::channel();
+        let mut state = self.lock();
+        let asked = match state.life {
+            Life::Ended => return None,
+            _ if swap.handlers.is_empty() => return None,
+            Life::New | Life::Running => state.swap.replace(AskedSwap { swap, report }),
+            // Its handlers end with the others.
+            Life::Draining | Life::Closing => Some(AskedSwap { swap, report }),
+        };
+        let overtaken = asked.map(|asked| {
+            state.passed_over.extend(asked.swap.handlers);
+            (asked.swap.subscriptions, asked.report)
+        });
+        drop(state);
+        // As above; and whoever asked for it is told by its end.
+        drop(overtaken);
+        self.wake.notify_one();
+        Some(answer)
+    }
+
+    /// These handlers do not take over.
+    pub(super) fn pass_over(&self, handlers: Vec<Handler>) {
+        self.lock().passed_over.extend(handlers);
+    }
+
+    /// All handlers that did not take over, those of a swap that waits included: none will any more.
+    pub(super) fn passed_over(&self) -> Vec<Handler> {
+        let mut state = self.lock();
+        let mut handlers = std::mem::take(&mut state.passed_over);
+        let asked = state.swap.take();
+        drop(state);
+        if let Some(AskedSwap { swap, .. }) = asked {
+            handlers.extend(swap.handlers);
+        }
+        handlers
+    }
+
+    /// Whether the loop is to end as soon as it can.
+    pub(super) fn is_closing(&self) -> bool {
+        self.lock().life >= Life::Closing
+    }
+
+    /// Shows that the handlers are asked something.
+    pub(super) fn aside(&self, what: Aside) -> Busy<'_> {
+        self.lock().aside = Some(what);
+        Busy(self)
     }
 
     /// Whoever waits looks again.
@@ -189,18 +257,39 @@ impl Shared {
         step
     }
 
-    /// So many other handlers begin, afresh; no delivery is under way.
-    pub(super) fn take_over(&self, handlers: usize) {
+    /// So many other handlers begin; no delivery is under way. Gives those that were overtaken.
+    pub(super) fn take_over(&self, handlers: usize, config: Option<ListenerConfig>) -> Vec<Handler> {
         let mut state = self.lock();
+        if let Some(config) = config {
+            state.configure(config);
+        }
         state.queue.set_lanes(handlers);
+        let passed_over = std::mem::take(&mut state.passed_over);
         let change = state.breaker.replaced(Instant::now());
         state.note(change);
         drop(state);
         self.observer.swapped();
+        passed_over
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.aside = None;
+        state.telling.clear();
+        drop(state);
+        self.0.tell_waiters();
     }
 }
 
 impl State {
+    /// Changes how events are treated, from the next one on.
+    pub(super) fn configure(&mut self, config: ListenerConfig) {
+        self.queue.configure(config.bound, config.merge);
+        self.config = config;
+    }
+
     fn step(&mut self, now: Instant) -> Step {
         let idle = self.queue.handing_over() == 0;
         if self.life >= Life::Closing {
@@ -224,6 +313,13 @@ impl State {
                 return Step::Wait(None);
             }
             self.replay_all();
+        }
+        if let Some(number) = self.synced_untold() {
+            if !idle {
+                return Step::Wait(None);
+            }
+            self.tell_synced(number);
+            return Step::Synced(number);
         }
         if let Some(step) = self.next_event(now) {
             return step;

@@ -3,8 +3,10 @@
 mod breaker;
 mod breaker_model;
 mod delivery;
+mod hand_over;
 mod joined;
 mod lanes;
+mod lives;
 mod model;
 mod oversized;
 mod redelivery;
@@ -15,6 +17,7 @@ mod resyncs;
 mod retries;
 mod swaps;
 mod sync;
+mod synced;
 mod views;
 
 use std::sync::Mutex as StdMutex;
@@ -69,6 +72,11 @@ fn scripted(told: &Told, script: impl FnMut(&Delivery) -> Outcome + Send + 'stat
     Box::new(Recorder { generation: 1, told: told.clone(), script: Box::new(script), tried: Told::default() })
 }
 
+/// Registrations kept, added and removed; events dropped.
+fn counts(report: &SwapReport) -> (usize, usize, usize, usize) {
+    (report.kept, report.added, report.removed, report.dropped)
+}
+
 fn retry() -> Outcome {
     Outcome::Retry { message: "not now".into(), after: None }
 }
@@ -107,7 +115,11 @@ async fn settle(listener: &Listener) {
     loop {
         tokio::time::sleep(Duration::from_millis(10)).await;
         let state = listener.shared.lock();
-        let idle = state.queue.len() == 0 && state.reading().is_none() && state.swap.is_none();
+        let idle = state.queue.len() == 0
+            && state.reading().is_none()
+            && state.swap.is_none()
+            && state.aside.is_none()
+            && !state.sync_changed;
         if idle || !state.open {
             return;
         }

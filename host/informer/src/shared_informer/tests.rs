@@ -161,7 +161,10 @@ async fn a_period_of_less_than_a_second_is_one_of_a_second() {
     assert_eq!(take(&told).len(), 2);
     let longer = vec![subscription("pods", 0, &informer, Some(Duration::from_secs(60)))];
     let handler = || -> Vec<Box<dyn EventHandler>> { vec![Box::new(Tell(told.clone()))] };
-    listener.swap(handler(), longer, crate::listener::OnSwap::Continue).await.expect("it swapped");
+    listener
+        .swap(crate::listener::Swap::new(handler(), longer, crate::listener::OnSwap::Continue))
+        .await
+        .expect("it swapped");
     after(59).await;
     assert_eq!(take(&told), [""; 0]);
     after(2).await;

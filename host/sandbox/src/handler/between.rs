@@ -176,5 +176,6 @@ fn reason(why: Stop) -> StopReason {
         Stop::Replaced => StopReason::Reload,
         Stop::Closed => StopReason::Removed,
         Stop::Drained => StopReason::Shutdown,
+        Stop::Unused => StopReason::Unused,
     }
 }

@@ -333,7 +333,7 @@ async fn a_swap_of_either_kind_begins_healthy() {
         let case = quarantined(ListenerConfig::default()).await;
         case.mend();
         let joined = vec![subscription("pods", 0, &case.pods)];
-        case.listener.swap(vec![case.handler()], joined, on_swap).await.expect("it swapped");
+        case.listener.swap(Swap::new(vec![case.handler()], joined, on_swap)).await.expect("it swapped");
         idle().await;
         assert_eq!(case.said(), ["replaced while quarantined"]);
         let replayed = on_swap == OnSwap::Replay;
@@ -437,7 +437,7 @@ async fn whatever_the_guest_answers_is_an_answer() {
             _ => Outcome::Timeout("slow".into()),
         });
         // The same quarantine, of other handlers.
-        case.listener.swap(vec![handler], joined, OnSwap::Replay).await.expect("it swapped");
+        case.listener.swap(Swap::new(vec![handler], joined, OnSwap::Replay)).await.expect("it swapped");
         case.until(HealthState::Quarantined).await;
         case.put(&["z"], 2);
         case.said();

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use super::lives::{Asked, From, Life, Lives, Temper, from, temper};
 use super::*;
+use crate::handler::{AsideFuture, Legacy, Stop};
 use crate::testing::object_with;
 
 /// Bytes that handlers are handed at most, where there is a limit.
@@ -22,8 +24,14 @@ enum Act {
     /// A deletion that only a relist notices.
     Lose(usize),
     Sync,
-    /// Another generation of handlers, so many.
-    Swap(OnSwap, usize),
+    /// Another generation of handlers, so many, which may be waited for.
+    Swap {
+        on_swap: OnSwap,
+        lanes: usize,
+        from: From,
+        temper: Temper,
+        wait: bool,
+    },
     /// From now on every event breaks its handler, or no longer so.
     Break(bool),
     /// Lets the handler work for a while.
@@ -39,11 +47,16 @@ fn act() -> impl Strategy<Value = Act> {
         2 => key.clone().prop_map(Act::Recreate),
         2 => key.prop_map(Act::Lose),
         1 => Just(Act::Sync),
-        1 => (1..4_usize).prop_map(|lanes| Act::Swap(OnSwap::Replay, lanes)),
-        1 => (1..4_usize).prop_map(|lanes| Act::Swap(OnSwap::Continue, lanes)),
+        2 => swap(),
         2 => any::<bool>().prop_map(Act::Break),
         6 => (0..1500_u64).prop_map(Act::Run),
     ]
+}
+
+fn swap() -> impl Strategy<Value = Act> {
+    let on_swap = prop_oneof![Just(OnSwap::Replay), Just(OnSwap::Continue)];
+    let parts = (on_swap, 1..4_usize, from(), temper(), proptest::bool::weighted(0.7));
+    parts.prop_map(|(on_swap, lanes, from, temper, wait)| Act::Swap { on_swap, lanes, from, temper, wait })
 }
 
 /// The server's side of a script: object key to uid and version.
@@ -93,7 +106,7 @@ impl Server {
                     process(informer, DeltaKind::Deleted, &state(&key, (uid, last)), lost);
                 }
             }
-            Act::Sync | Act::Swap(..) | Act::Break(_) | Act::Run(_) => {}
+            Act::Sync | Act::Swap { .. } | Act::Break(_) | Act::Run(_) => {}
         }
     }
 }
@@ -164,6 +177,7 @@ struct Lane {
     listener: Listener,
     generation: u32,
     max_object: Option<usize>,
+    life: Life,
 }
 
 /// Of one generation: keys being handled, each key's lane, and what went wrong.
@@ -178,6 +192,7 @@ impl EventHandler for Lane {
     fn handle<'a>(&'a mut self, delivery: &'a Delivery) -> HandleFuture<'a> {
         Box::pin(async move {
             let key = delivery.event.key();
+            self.life.ask(Asked::Event);
             {
                 let mut keys = self.keys.lock().expect("keys");
                 let lane = *keys.lanes.entry(key.clone()).or_insert(self.number);
@@ -198,6 +213,175 @@ impl EventHandler for Lane {
             outcome
         })
     }
+
+    fn save<'a>(&'a mut self) -> AsideFuture<'a, Result<Option<Legacy>, String>> {
+        Box::pin(self.life.save())
+    }
+
+    fn restore<'a>(&'a mut self, legacy: Option<Legacy>) -> AsideFuture<'a, Result<(), String>> {
+        Box::pin(self.life.restore(legacy))
+    }
+
+    fn synced<'a>(&'a mut self, _: u32) -> AsideFuture<'a, ()> {
+        Box::pin(async {
+            self.life.ask(Asked::Synced);
+            if self.listener.stats().in_flight > 0 || !self.listener.subscription_has_synced("pods") {
+                self.keys.lock().expect("keys").problem = Some("told of the sync too early".into());
+            }
+            tokio::time::sleep(Duration::from_millis(self.number as u64 * 2)).await;
+        })
+    }
+
+    fn stop<'a>(&'a mut self, why: Stop) -> AsideFuture<'a, ()> {
+        Box::pin(async move {
+            self.life.ask(Asked::Stop(why));
+            tokio::time::sleep(Duration::from_millis(self.number as u64)).await;
+        })
+    }
+}
+
+/// A script that is under way.
+struct Play {
+    told: Told,
+    tried: Told,
+    pods: Arc<SharedInformer>,
+    listener: Listener,
+    /// By generation.
+    keys: Vec<Arc<StdMutex<Keys>>>,
+    lives: Lives,
+    broken: Arc<StdMutex<bool>>,
+    server: Server,
+    seed: u32,
+    max_object: Option<usize>,
+    is_synced: bool,
+    swaps: Vec<(From, OnSwap, tokio::task::JoinHandle<Option<SwapReport>>)>,
+}
+
+impl Play {
+    fn new(config: ListenerConfig, seed: u32) -> Self {
+        Self {
+            told: Told::default(),
+            tried: Told::default(),
+            pods: informer("Pod"),
+            max_object: config.max_object,
+            listener: Listener::new(config, Arc::new(())),
+            keys: Vec::new(),
+            lives: Lives::default(),
+            broken: Arc::default(),
+            server: Server::default(),
+            seed,
+            is_synced: false,
+            swaps: Vec::new(),
+        }
+    }
+
+    /// The next generation of handlers.
+    fn handlers(&mut self, lanes: usize, temper: Temper) -> Vec<Box<dyn EventHandler>> {
+        let keys = Arc::new(StdMutex::new(Keys::default()));
+        self.keys.push(keys.clone());
+        let generation = u32::try_from(self.keys.len()).expect("not so many");
+        let lane = |(number, life)| -> Box<dyn EventHandler> {
+            let seed = self.seed + generation + 100 * u32::try_from(number).unwrap_or_default();
+            let script = moody(seed, self.broken.clone());
+            let (told, tried) = (self.told.clone(), self.tried.clone());
+            Box::new(Lane {
+                inner: Recorder { generation, told, script, tried },
+                number,
+                keys: keys.clone(),
+                listener: self.listener.clone(),
+                generation,
+                max_object: self.max_object,
+                life,
+            })
+        };
+        self.lives.begin(temper, lanes).into_iter().enumerate().map(lane).collect()
+    }
+
+    async fn act(&mut self, act: &Act) {
+        self.server.act(&self.pods, act);
+        match act {
+            Act::Sync if !self.is_synced => {
+                self.is_synced = true;
+                synced(&self.pods);
+            }
+            Act::Swap { on_swap, lanes, from, temper, wait } => {
+                let inherit = self.lives.given(*from);
+                let handlers = self.handlers(*lanes, *temper);
+                let joined = vec![subscription("pods", 0, &self.pods)];
+                let swap = Swap { inherit, ..Swap::new(handlers, joined, *on_swap) };
+                let swapped = tokio::spawn(self.listener.swap(swap));
+                if *wait {
+                    // Its result is taken in the end.
+                    while !swapped.is_finished() {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+                self.swaps.push((*from, *on_swap, swapped));
+            }
+            Act::Break(is_so) => *self.broken.lock().expect("broken") = *is_so,
+            Act::Run(millis) => tokio::time::sleep(Duration::from_millis(*millis)).await,
+            _ => {}
+        }
+    }
+
+    /// Lets everything come to rest, and to its end, and looks at the handlers. Gives the generations that began afresh.
+    async fn finish(&mut self, task: tokio::task::JoinHandle<Ended>) -> Result<Vec<u32>, String> {
+        *self.broken.lock().expect("broken") = false;
+        if !self.is_synced {
+            synced(&self.pods);
+        }
+        settle(&self.listener).await;
+        if !self.listener.has_synced() {
+            return Err("everything is handled, but it has not synced".into());
+        }
+        let mut swapped = Vec::new();
+        for (from, on_swap, swap) in self.swaps.drain(..) {
+            swapped.push((from, on_swap, swap.await.map_err(|error| error.to_string())?));
+        }
+        self.check_withheld()?;
+        self.listener.close();
+        task.await.map_err(|error| error.to_string())?;
+        for keys in &self.keys {
+            keys.lock().expect("keys").problem.take().map_or(Ok(()), Err)?;
+        }
+        let fresh = self.lives.check(&swapped, self.listener.stats().restarts)?;
+        Ok(fresh.into_iter().skip(1).map(|number| u32::try_from(number + 1).expect("not so many")).collect())
+    }
+
+    /// What handlers can be told of.
+    fn tellable(&self) -> BTreeMap<String, (String, String)> {
+        let objects = self.server.objects.iter();
+        objects
+            .filter(|(key, _)| self.max_object.is_none() || !self.server.large.contains(*key))
+            .map(|(key, (uid, version))| (key.clone(), (uid.to_string(), version.to_string())))
+            .collect()
+    }
+
+    fn check_withheld(&self) -> Result<(), String> {
+        let (is, want) = (self.listener.stats().withheld, self.server.objects.len() - self.tellable().len());
+        if is == want { Ok(()) } else { Err(format!("{want} are too large, not {is}")) }
+    }
+
+    /// Whether what handlers were told makes sense, key by key, and ends in what the server has.
+    fn check_view(&self, fresh: &[u32]) -> Result<(), String> {
+        let mut by_key: BTreeMap<String, Vec<(u32, Event)>> = BTreeMap::new();
+        for (generation, event) in self.told.lock().expect("told").iter() {
+            by_key.entry(event.key().to_string()).or_default().push((*generation, event.clone()));
+        }
+        let mut view = BTreeMap::new();
+        for (key, events) in by_key {
+            if let Some((uid, version)) = check_key(&events, &self.tried.lock().expect("tried"), fresh)? {
+                view.insert(key, (uid, version));
+            }
+        }
+        let want = self.tellable();
+        // Of what is too large, an earlier state of the same object may be known.
+        view.retain(|key, (uid, _)| {
+            let is = self.server.objects.get(key).is_some_and(|(is, _)| is.to_string() == *uid);
+            want.contains_key(key) || !is
+        });
+        if view == want { Ok(()) } else { Err(format!("the handler sees {view:?}, the server has {want:?}")) }
+    }
 }
 
 fn run_script(acts: &[Act], config: ListenerConfig, seed: u32) -> Result<(), String> {
@@ -207,89 +391,14 @@ fn run_script(acts: &[Act], config: ListenerConfig, seed: u32) -> Result<(), Str
         .build()
         .map_err(|error| error.to_string())?;
     runtime.block_on(async {
-        let max_object = config.max_object;
-        let (told, tried, pods) = (Told::default(), Told::default(), informer("Pod"));
-        let listener = Listener::new(config, Arc::new(()));
-        let keys = StdMutex::new(Vec::new());
-        let broken = Arc::new(StdMutex::new(false));
-        let make = |generation: u32, lanes: usize| -> Vec<Box<dyn EventHandler>> {
-            let shared = Arc::new(StdMutex::new(Keys::default()));
-            keys.lock().expect("keys").push(shared.clone());
-            let lane = |number| -> Box<dyn EventHandler> {
-                let seed = seed + generation + 100 * u32::try_from(number).unwrap_or_default();
-                let script = moody(seed, broken.clone());
-                let (told, tried) = (told.clone(), tried.clone());
-                Box::new(Lane {
-                    inner: Recorder { generation, told, script, tried },
-                    number,
-                    keys: shared.clone(),
-                    listener: listener.clone(),
-                    generation,
-                    max_object,
-                })
-            };
-            (0..lanes).map(lane).collect()
-        };
-        let joined = || vec![subscription("pods", 0, &pods)];
-        let (running, handler, first) = (listener.clone(), make(1, 2), joined());
-        tokio::spawn(async move { running.run(handler, first).await });
-        let (mut server, mut is_synced, mut generation, mut fresh) = (Server::default(), false, 1, vec![]);
+        let mut play = Play::new(config, seed);
+        let handlers = play.handlers(2, Temper::default());
+        let task = start(&play.listener, handlers, &play.pods);
         for act in acts {
-            server.act(&pods, act);
-            match act {
-                Act::Sync if !is_synced => {
-                    is_synced = true;
-                    synced(&pods);
-                }
-                Act::Swap(on_swap, lanes) => {
-                    generation += 1;
-                    if *on_swap == OnSwap::Replay {
-                        fresh.push(generation);
-                    }
-                    listener.swap(make(generation, *lanes), joined(), *on_swap).await.ok_or("no swap")?;
-                }
-                Act::Break(is_so) => *broken.lock().expect("broken") = *is_so,
-                Act::Run(millis) => tokio::time::sleep(Duration::from_millis(*millis)).await,
-                _ => {}
-            }
+            play.act(act).await;
         }
-        *broken.lock().expect("broken") = false;
-        if !is_synced {
-            synced(&pods);
-        }
-        settle(&listener).await;
-        if !listener.has_synced() {
-            return Err("everything is handled, but it has not synced".into());
-        }
-        for keys in keys.lock().expect("keys").iter() {
-            keys.lock().expect("keys").problem.take().map_or(Ok(()), Err)?;
-        }
-        let mut by_key: BTreeMap<String, Vec<(u32, Event)>> = BTreeMap::new();
-        for (generation, event) in told.lock().expect("told").iter() {
-            by_key.entry(event.key().to_string()).or_default().push((*generation, event.clone()));
-        }
-        let mut view = BTreeMap::new();
-        for (key, events) in by_key {
-            if let Some((uid, version)) = check_key(&events, &tried.lock().expect("tried"), &fresh)? {
-                view.insert(key, (uid, version));
-            }
-        }
-        let want: BTreeMap<String, (String, String)> = server
-            .objects
-            .iter()
-            .filter(|(key, _)| max_object.is_none() || !server.large.contains(*key))
-            .map(|(key, (uid, version))| (key.clone(), (uid.to_string(), version.to_string())))
-            .collect();
-        let withheld = server.objects.len() - want.len();
-        if listener.stats().withheld != withheld {
-            return Err(format!("{withheld} are too large, not {}", listener.stats().withheld));
-        }
-        // Of what is too large, an earlier state of the same object may be known.
-        view.retain(|key, (uid, _)| {
-            let is = server.objects.get(key).is_some_and(|(is, _)| is.to_string() == *uid);
-            want.contains_key(key) || !is
-        });
-        if view == want { Ok(()) } else { Err(format!("the handler sees {view:?}, the server has {want:?}")) }
+        let fresh = play.finish(task).await?;
+        play.check_view(&fresh)
     })
 }
 

@@ -67,7 +67,10 @@ impl Case {
     async fn swap(&self, on_swap: OnSwap, max: Option<usize>) {
         self.listener.configure(config(max, OnRestart::Continue));
         let joined = vec![subscription("pods", 0, &self.pods)];
-        self.listener.swap(vec![recorder(2, &self.told)], joined, on_swap).await.expect("it swapped");
+        self.listener
+            .swap(Swap::new(vec![recorder(2, &self.told)], joined, on_swap))
+            .await
+            .expect("it swapped");
     }
 
     fn withheld(&self) -> (u64, usize) {
@@ -221,7 +224,7 @@ async fn what_nobody_was_told_of_vanishes_although_a_replay_has_read_it() {
     case.listener.configure(ListenerConfig { merge: Merge::Latest, ..ListenerConfig::default() });
     let (handler, gate) = gated(&case.told);
     let joined = vec![subscription("pods", 0, &case.pods)];
-    case.listener.swap(vec![handler], joined, OnSwap::Replay).await.expect("it swapped");
+    case.listener.swap(Swap::new(vec![handler], joined, OnSwap::Replay)).await.expect("it swapped");
     idle().await;
     assert_eq!(case.listener.stats().pending, 2, "the handler has n/a, and n/z, which fits, waits");
     remove(&case.pods, "n/z", "u", 2);
@@ -237,7 +240,7 @@ async fn what_grows_and_goes_before_a_replay_has_come_by_is_deleted_as_it_was_to
     case.hears().await;
     let (handler, gate) = gated(&case.told);
     let joined = vec![subscription("pods", 0, &case.pods)];
-    case.listener.swap(vec![handler], joined, OnSwap::Replay).await.expect("it swapped");
+    case.listener.swap(Swap::new(vec![handler], joined, OnSwap::Replay)).await.expect("it swapped");
     idle().await;
     assert!(case.listener.stats().pending < 400, "the cursor waits");
     case.put(&[("n/498", 2, true), ("n/499", 2, true)]);

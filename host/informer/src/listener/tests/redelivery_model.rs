@@ -138,7 +138,10 @@ impl World {
             Act::Break(every) => *self.broken.lock().expect("broken") = *every,
             Act::Swap(on_swap) => {
                 let joined = vec![subscription("pods", 0, &self.pods)];
-                self.listener.swap(vec![self.handler()], joined, *on_swap).await.ok_or("no swap")?;
+                self.listener
+                    .swap(Swap::new(vec![self.handler()], joined, *on_swap))
+                    .await
+                    .ok_or("no swap")?;
             }
             Act::Replay(number) => self.replay(*number)?,
             Act::Run(millis) => tokio::time::sleep(Duration::from_millis(*millis)).await,

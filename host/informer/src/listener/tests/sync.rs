@@ -137,7 +137,7 @@ async fn a_replay_begins_the_sync_anew_and_continue_does_not() {
     assert!(listener.synced().await);
     for (on_swap, synced_at_once) in [(OnSwap::Continue, true), (OnSwap::Replay, false)] {
         let (handler, gate) = gated(&told);
-        let swapped = listener.swap(vec![handler], vec![subscription("pods", 0, &pods)], on_swap);
+        let swapped = listener.swap(Swap::new(vec![handler], vec![subscription("pods", 0, &pods)], on_swap));
         swapped.await.expect("it swapped");
         assert_eq!(listener.has_synced(), synced_at_once, "{on_swap:?}");
         gate.add_permits(1);

@@ -258,14 +258,16 @@ async fn a_swap_keeps_a_registration_with_the_same_objects_and_renews_one_with_o
     settle(&listener).await;
     let narrower = FilterSpec { fields: vec!["/x".into()], ..is_on() };
     let next = vec![viewing(&pods, &view(&pods, narrower))];
-    let report = listener.swap(vec![recorder(2, &told)], next, OnSwap::Continue).await.expect("swapped");
+    let report =
+        listener.swap(Swap::new(vec![recorder(2, &told)], next, OnSwap::Continue)).await.expect("swapped");
     assert_eq!((report.kept, report.added, report.removed), (1, 0, 0));
     set(&pods, "n/a", 2, r#""on":true,"x":2"#);
     settle(&listener).await;
     assert_eq!(told.lock().expect("told").last().expect("an event").1.object().json(), r#"{"x":2}"#);
     let others = FilterSpec { conditions: vec![one_of("/x", "2")], ..FilterSpec::default() };
     let next = vec![viewing(&pods, &view(&pods, others))];
-    let report = listener.swap(vec![recorder(3, &told)], next, OnSwap::Continue).await.expect("swapped");
+    let report =
+        listener.swap(Swap::new(vec![recorder(3, &told)], next, OnSwap::Continue)).await.expect("swapped");
     assert_eq!((report.kept, report.added, report.removed), (0, 1, 1));
     settle(&listener).await;
     assert_eq!(lines(&told), ["add n/a 1 initial", "update n/a 1->2", "add n/a 2 initial"]);
@@ -394,7 +396,7 @@ proptest! {
                             fresh.push(generation);
                         }
                         let handler = vec![recorder(generation, &told)];
-                        listener.swap(handler, vec![viewing(&pods, &view)], on_swap).await.expect("swapped");
+                        listener.swap(Swap::new(handler, vec![viewing(&pods, &view)], on_swap)).await.expect("swapped");
                     }
                     Act::Run(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
                 }
