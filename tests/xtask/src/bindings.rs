@@ -11,6 +11,18 @@ use anyhow::{Context, Result, bail};
 use crate::output;
 use crate::tools;
 
+/// What is generated, in `guest-sdk`.
+const FILES: [&str; 8] = [
+    "c/plugin.h",
+    "c/plugin.c",
+    "c/plugin_component_type.o",
+    "c/lifecycle.h",
+    "c/lifecycle.c",
+    "c/lifecycle_component_type.o",
+    "rust/src/bindings.rs",
+    "rust/src/lifecycle_bindings.rs",
+];
+
 /// Generates into `guest-sdk`; with `--check`, beside it, and compares.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let check = match arguments {
@@ -21,7 +33,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let fresh = output::target().join("bindings");
     output::step("generating bindings (the first time compiles the generator)", || generate(&fresh))?;
     let mut stale = Vec::new();
-    for file in ["c/plugin.h", "c/plugin.c", "c/plugin_component_type.o", "rust/src/bindings.rs"] {
+    for file in FILES {
         let committed = output::root().join("guest-sdk").join(file);
         let content = fs::read(fresh.join(file)).with_context(|| format!("the generator wrote no {file}"))?;
         if !check {

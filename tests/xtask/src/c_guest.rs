@@ -36,6 +36,20 @@ pub(crate) struct Guest {
     pub(crate) defines: Vec<String>,
 }
 
+impl Guest {
+    /// Whether one of its sources includes the header for the export `lifecycle`.
+    fn has_lifecycle(&self) -> Result<bool> {
+        for source in &self.sources {
+            let text =
+                fs::read_to_string(source).with_context(|| format!("cannot read {}", source.display()))?;
+            if text.lines().any(|line| line == LIFECYCLE_HEADER) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// Builds guests into a folder.
 pub(crate) fn build(guests: &[Guest], out: &Path) -> Result<()> {
     if guests.is_empty() {
@@ -48,6 +62,20 @@ pub(crate) fn build(guests: &[Guest], out: &Path) -> Result<()> {
         let sdk = compiler.sdk()?;
         guests.iter().try_for_each(|guest| compiler.guest(guest, &sdk, out))
     })
+}
+
+/// What every guest is linked with.
+const SDK: (&str, &[&str]) =
+    ("plugin_component_type.o", &["plugin.c", "hark.c", "hark_json.c", "freestanding/runtime.c"]);
+
+/// What a guest is linked with beside that if it includes [`LIFECYCLE_HEADER`].
+const LIFECYCLE: (&str, &[&str]) = ("lifecycle_component_type.o", &["lifecycle.c", "hark_lifecycle.c"]);
+const LIFECYCLE_HEADER: &str = "#include \"hark_lifecycle.h\"";
+
+/// The SDK's objects.
+struct Sdk {
+    all: Vec<PathBuf>,
+    lifecycle: Vec<PathBuf>,
 }
 
 struct Compiler {
@@ -66,11 +94,15 @@ impl Compiler {
         Ok(Self { clang, linker, scratch: Scratch::new()? })
     }
 
-    /// Compiles what every guest is linked with, once.
-    fn sdk(&self) -> Result<Vec<PathBuf>> {
+    /// Compiles what guests are linked with, once.
+    fn sdk(&self) -> Result<Sdk> {
+        Ok(Sdk { all: self.objects(SDK)?, lifecycle: self.objects(LIFECYCLE)? })
+    }
+
+    fn objects(&self, (world, sources): (&str, &[&str])) -> Result<Vec<PathBuf>> {
         let folder = sdk_folder();
-        let mut objects = vec![folder.join("plugin_component_type.o")];
-        for source in ["plugin.c", "hark.c", "hark_json.c", "freestanding/runtime.c"] {
+        let mut objects = vec![folder.join(world)];
+        for source in sources {
             let object = self.scratch.0.join(source.replace('/', "-")).with_extension("o");
             let mut command = self.compile(&[]);
             tools::capture(command.arg("-c").arg(folder.join(source)).arg("-o").arg(&object))?;
@@ -79,11 +111,15 @@ impl Compiler {
         Ok(objects)
     }
 
-    fn guest(&self, guest: &Guest, sdk: &[PathBuf], out: &Path) -> Result<()> {
+    fn guest(&self, guest: &Guest, sdk: &Sdk, out: &Path) -> Result<()> {
         let module = self.scratch.0.join(&guest.name).with_extension("wasm");
         let mut command = self.compile(&guest.defines);
         command.args(LINK).arg(format!("-fuse-ld={}", self.linker.display()));
-        tools::capture(command.args(&guest.sources).args(sdk).arg("-o").arg(&module))?;
+        command.args(&guest.sources).args(&sdk.all);
+        if guest.has_lifecycle()? {
+            command.args(&sdk.lifecycle);
+        }
+        tools::capture(command.arg("-o").arg(&module))?;
         let content = fs::read(&module).with_context(|| format!("cannot read {}", module.display()))?;
         output::publish(&out.join(&guest.name).with_extension("wasm"), &content)
     }

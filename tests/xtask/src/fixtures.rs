@@ -1,5 +1,6 @@
 //! `cargo xtask fixtures`: builds the guests that the tests use, from `tests/guests`. Invariant: each file
-//! there is one fixture, except `counter.c`, which becomes one for each version that reload tests need. Those of
+//! there is one fixture, except `counter.c` and `stateful.c`, which become one for each version that reload tests need.
+//! Those of
 //! `tests/guests/hostile` that are not written in C are assembled by their suite.
 
 use std::fs;
@@ -12,7 +13,10 @@ use crate::output;
 use crate::rust_guest;
 use crate::tools;
 
-/// Versions of `counter`.
+/// Guests that are built in several versions.
+const VERSIONED: [&str; 2] = ["counter", "stateful"];
+
+/// Their versions.
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=5;
 
 /// How a fixture is made.
@@ -66,8 +70,8 @@ fn list(folder: &Path) -> Result<Vec<Fixture>> {
     let mut fixtures = Vec::new();
     for stem in tools::stems(folder, "c")? {
         let source = folder.join(&stem).with_extension("c");
-        if stem == "counter" {
-            fixtures.extend(VERSIONS.map(|version| counter(&source, version)));
+        if VERSIONED.contains(&stem.as_str()) {
+            fixtures.extend(VERSIONS.map(|number| version(&stem, &source, number)));
         } else {
             fixtures.push(Fixture::C(plain(stem, source)));
         }
@@ -97,11 +101,11 @@ fn plain(name: String, source: PathBuf) -> c_guest::Guest {
     c_guest::Guest { name, sources: vec![source], defines: Vec::new() }
 }
 
-fn counter(source: &Path, version: u32) -> Fixture {
+fn version(stem: &str, source: &Path, number: u32) -> Fixture {
     Fixture::C(c_guest::Guest {
-        name: format!("counter-v{version}"),
+        name: format!("{stem}-v{number}"),
         sources: vec![source.to_owned()],
-        defines: vec![format!("HARK_FIXTURE_VERSION={version}")],
+        defines: vec![format!("HARK_FIXTURE_VERSION={number}")],
     })
 }
 

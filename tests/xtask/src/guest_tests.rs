@@ -28,8 +28,11 @@ fn rust() -> Result<()> {
 }
 
 /// Each test program of the C SDK, and the sources that it tests.
-const PROGRAMS: &[(&str, &[&str])] =
-    &[("json_test", &["hark_json.c"]), ("describe_test", &["hark.c", "hark_json.c"])];
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("json_test", &["hark_json.c"]),
+    ("describe_test", &["hark.c", "hark_json.c"]),
+    ("lifecycle_test", &["hark_lifecycle.c"]),
+];
 
 fn c() -> Result<()> {
     let compiler =

@@ -1,48 +1,70 @@
 //! Generates the committed bindings of the plugin contract; started by `cargo xtask bindings`.
 //!
 //! Usage: `hark-bindings WIT-FOLDER OUT-FOLDER`; writes `c/plugin.{h,c}`, `c/plugin_component_type.o` and
-//! `rust/src/bindings.rs` there. Invariant: the output is a function of the WIT text and of the generators'
+//! `rust/src/bindings.rs` there, and the same of `lifecycle` for the export that a plugin may have beside. Invariant: the
+//! output is a function of the WIT text and of the generators'
 //! pinned version alone, so comparing it with the committed files tells whether these are up to date.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use wit_bindgen_core::wit_parser::Resolve;
+use wit_bindgen_core::wit_parser::{PackageId, Resolve};
 use wit_bindgen_core::{Files, WorldGenerator};
 
-/// The world that plugins are built for; the names generated for C (`plugin_string_t`) start with it.
-const WORLD: &str = "plugin";
+/// A world that bindings are generated for. The names generated for C (`plugin_string_t`), and of its files, start with
+/// the world's.
+struct Part {
+    world: &'static str,
+    /// Where its Rust bindings are: the file, and the path that authors' crates know it by.
+    rust: (&'static str, &'static str),
+}
+
+const PARTS: [Part; 2] = [
+    Part { world: "plugin", rust: ("rust/src/bindings.rs", "hark_guest::bindings") },
+    Part {
+        world: "hark:sdk/lifecycle",
+        rust: ("rust/src/lifecycle_bindings.rs", "hark_guest::lifecycle_bindings"),
+    },
+];
+
+/// A module has a world for each part that is linked into it: one that has only this export, and shares no type with the
+/// rest, is what a plugin adds that wants it.
+const SDK: &str = "package hark:sdk; world lifecycle { export hark:plugin/lifecycle@0.1.0; }";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [wit, out] = arguments.as_slice() else { bail!("usage: hark-bindings WIT-FOLDER OUT-FOLDER") };
     let (wit, out) = (Path::new(wit), Path::new(out));
-    for (name, content) in generate(&mut *wit_bindgen_c::Opts::default().build(), wit)?.iter() {
-        write(&out.join("c").join(name), content)?;
-    }
-    for (_, content) in generate(&mut rust(), wit)?.iter() {
-        write(&out.join("rust/src/bindings.rs"), content)?;
+    for Part { world, rust: (file, module) } in PARTS {
+        for (name, content) in generate(&mut *wit_bindgen_c::Opts::default().build(), wit, world)?.iter() {
+            write(&out.join("c").join(name), content)?;
+        }
+        for (_, content) in generate(&mut rust(module), wit, world)?.iter() {
+            write(&out.join(file), content)?;
+        }
     }
     Ok(())
 }
 
 /// As the macro `wit_bindgen::generate!` would do it, in a crate that other crates export their plugin from.
-fn rust() -> impl WorldGenerator {
+fn rust(module: &str) -> impl WorldGenerator {
     wit_bindgen_rust::Opts {
         format: true,
         pub_export_macro: true,
-        default_bindings_module: Some("hark_guest::bindings".to_owned()),
+        default_bindings_module: Some(module.to_owned()),
         runtime_path: Some("::wit_bindgen::rt".to_owned()),
         ..Default::default()
     }
     .build()
 }
 
-fn generate(generator: &mut dyn WorldGenerator, wit: &Path) -> Result<Files> {
+fn generate(generator: &mut dyn WorldGenerator, wit: &Path, world: &str) -> Result<Files> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(wit).with_context(|| format!("cannot read {}", wit.display()))?;
-    let world = resolve.select_world(&[package], Some(WORLD))?;
+    let sdk: PackageId = resolve.push_str("sdk.wit", SDK)?;
+    let package = if world.starts_with("hark:sdk") { sdk } else { package };
+    let world = resolve.select_world(&[package], Some(world))?;
     let mut files = Files::default();
     generator.generate(&mut resolve, world, &mut files)?;
     Ok(files)
