@@ -21,6 +21,7 @@ pub(crate) use self::faults::FaultLines;
 use self::screen::Screen;
 use self::trace::{Trace, TraceError};
 use crate::lines::{Lines, Speaker};
+use crate::plugins::carried::{Carried, CarriedOver};
 use crate::telemetry::PLUGIN_TARGET;
 use crate::timings::{Millis, Timings};
 
@@ -42,10 +43,20 @@ pub(crate) struct Arrival<'a> {
     pub(crate) name: &'a str,
     pub(crate) version: &'a str,
     pub(crate) hash: &'a ContentHash,
-    /// The version before, if one ran, and what the swap did.
-    pub(crate) before: Option<(&'a ContentHash, &'a SwapReport)>,
+    /// What it took over from, if another version ran.
+    pub(crate) change: Option<Change<'a>>,
     pub(crate) subscriptions: &'a str,
     pub(crate) timings: Timings,
+}
+
+/// A version that has taken over from another one.
+pub(crate) struct Change<'a> {
+    /// The one before.
+    pub(crate) before: &'a ContentHash,
+    /// What the swap did.
+    pub(crate) report: &'a SwapReport,
+    /// What became of the memory of the one before; none if neither has `lifecycle`.
+    pub(crate) carried: Option<&'a Carried>,
 }
 
 /// See the file's head.
@@ -127,6 +138,7 @@ impl Output {
     pub(crate) fn arrived(&self, arrival: &Arrival<'_>) {
         match &self.screen {
             Some(screen) => screen.arrived(arrival),
+            None if arrival.lost_its_memory() => tracing::warn!("{}", arrival.describe()),
             None => tracing::info!("{}", arrival.describe()),
         }
     }
@@ -141,11 +153,6 @@ impl Output {
         }
     }
 
-    /// Whether the screen takes colours.
-    pub(crate) fn has_colours(&self) -> bool {
-        self.screen.as_ref().is_some_and(Screen::has_colours)
-    }
-
     /// A line that belongs to no plugin, for the screen of `hark dev`.
     pub(crate) fn say(&self, line: &str) {
         match &self.screen {
@@ -156,27 +163,34 @@ impl Output {
 }
 
 impl Arrival<'_> {
+    /// What the version before held in memory could not be carried over.
+    fn lost_its_memory(&self) -> bool {
+        let carried = self.change.as_ref().and_then(|change| change.carried);
+        carried.is_some_and(|carried| carried.result == CarriedOver::Failed)
+    }
+
     /// One line: which version, what it wants, how long it took.
     pub(crate) fn describe(&self) -> String {
         let (total, parts) = (Millis(self.timings.total), &self.timings);
         let hash = self.hash.short();
-        match &self.before {
+        match &self.change {
             None => format!(
                 "{} started: {} {} ({hash}) in {total} ms ({parts}); subscriptions: {}",
                 self.plugin, self.name, self.version, self.subscriptions
             ),
-            Some((old, report)) => {
-                let change = if *old == self.hash {
+            Some(Change { before, report, carried }) => {
+                let change = if *before == self.hash {
                     format!("{hash}, new configuration")
                 } else {
-                    format!("{} -> {hash}", old.short())
+                    format!("{} -> {hash}", before.short())
                 };
+                let carried = carried.map(|carried| format!("; {carried}")).unwrap_or_default();
                 let dropped = match report.dropped {
                     0 => String::new(),
                     count => format!(", {count} waiting events dropped"),
                 };
                 format!(
-                    "{} reloaded: {change} ({} {}) in {total} ms ({parts}); subscriptions: {} kept, {} added, {} removed{dropped}",
+                    "{} reloaded: {change} ({} {}) in {total} ms ({parts}); subscriptions: {} kept, {} added, {} removed{dropped}{carried}",
                     self.plugin, self.name, self.version, report.kept, report.added, report.removed,
                 )
             }

@@ -10,19 +10,22 @@
 //! | `looking` | what lies in the folder |
 //! | `configuring` | what the operator says |
 //! | `slot` | what is known of one plugin |
-//! | `prepare`, `content` | a version on its way |
-//! | `installing`, `taking_over` | a version that is ready |
-//! | `running`, `observer` | a version that runs |
+//! | `prepare`, `content`, `starting` | a version on its way |
+//! | `installing`, `taking_over`, `carried` | a version that is ready |
+//! | `running`, `reporting`, `observer` | a version that runs |
 //! | `view` | what others may see |
 
+pub(crate) mod carried;
 mod configuring;
 mod content;
 mod installing;
 mod looking;
 mod observer;
 mod prepare;
+mod reporting;
 mod running;
 mod slot;
+mod starting;
 mod taking_over;
 pub(crate) mod view;
 
@@ -37,7 +40,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::admin::Heart;
-use crate::config::DevConfig;
 use crate::core_dumps::DumpWriter;
 use crate::dead_letters::DeadLetters;
 use crate::folder::ChangeWatch;
@@ -47,7 +49,9 @@ use crate::timings::ReloadStats;
 
 use self::configuring::watch_config;
 use self::prepare::{Job, Permits, Prepared};
+use self::running::Running;
 use self::slot::Slot;
+use self::starting::Unused;
 use self::taking_over::Swapped;
 use self::view::{FolderState, View};
 
@@ -59,8 +63,6 @@ pub(crate) struct ManagerOptions {
     pub(crate) allow_wat: bool,
     /// How plugins are compiled if the configuration does not say.
     pub(crate) compile: Compile,
-    /// Where `[dev]` goes whenever it changes.
-    pub(crate) dev: watch::Sender<DevConfig>,
     /// Shows that the loop turns.
     pub(crate) heart: Heart,
     /// Where what runs is published after each turn.
@@ -105,6 +107,9 @@ pub(crate) struct Manager {
     complaints: BTreeSet<String>,
     reloads: ReloadStats,
     permits: Arc<Permits>,
+    /// Plugins whose files are gone, until they have ended.
+    leaving: Vec<Running>,
+    unused: Unused,
     events: mpsc::Sender<Event>,
     inbox: mpsc::Receiver<Event>,
 }
@@ -133,6 +138,8 @@ impl Manager {
             complaints: BTreeSet::new(),
             reloads: ReloadStats::default(),
             permits,
+            leaving: Vec::new(),
+            unused: Unused::default(),
             events,
             inbox,
         }
@@ -166,8 +173,10 @@ impl Manager {
             self.publish(false);
         }
         self.publish(true);
+        // Versions that are ready, and will not take over any more.
+        drop(self.inbox);
         let running = self.slots.into_values().filter_map(|slot| slot.running).collect();
-        let stopped = running::stop_all(running, &self.factory, &self.output);
+        let stopped = running::stop_all(running, self.leaving, &self.unused, &self.factory, &self.output);
         tokio::select! { () = stopped => {}, () = self.options.heart.go_on() => {} }
     }
 
@@ -210,6 +219,7 @@ impl Manager {
             output: self.output.clone(),
             usage: slot.usage.clone(),
             core_dumps: self.options.core_dumps.clone(),
+            unused: self.unused.clone(),
         };
         let (permits, events) = (self.permits.clone(), self.events.clone());
         tokio::spawn(async move {

@@ -4,6 +4,7 @@
 //! fields. Invariant: a document has what [`Snapshot`] has and nothing that is measured for it alone.
 
 mod health;
+mod memory;
 mod resources;
 mod subscription;
 
@@ -14,6 +15,7 @@ use hark_informer::reflector::{ListOutcome, ListWay, Phase, Problem};
 use serde::Serialize;
 
 use self::health::HealthDocument;
+use self::memory::HandOverDocument;
 use self::resources::{LimitsDocument, ResourcesDocument, TreatmentDocument, limits, resources, treatment};
 use self::subscription::{SubscriptionDocument, subscription};
 use super::readiness::timestamp;
@@ -75,6 +77,8 @@ struct PluginDocument<'a> {
     /// Null while nothing runs.
     health: Option<HealthDocument<'a>>,
     queue: Option<QueueDocument>,
+    /// What became of its memory at the last reload; null before there was one from or to a version with `lifecycle`.
+    hand_over: Option<HandOverDocument<'a>>,
     /// What all its versions have used.
     resources: ResourcesDocument,
 }
@@ -90,6 +94,8 @@ struct RunningDocument<'a> {
     compiled: &'static str,
     /// It was in the artefact cache.
     cached: bool,
+    /// It exports `lifecycle`.
+    lifecycle: bool,
     treatment: TreatmentDocument,
     limits: LimitsDocument,
     subscriptions: Vec<SubscriptionDocument<'a>>,
@@ -188,6 +194,7 @@ fn plugin(facts: &PluginFacts) -> PluginDocument<'_> {
         refused: view.refusal.as_ref().map(refusal),
         health: facts.health.as_ref().map(HealthDocument::of),
         queue: facts.queue.as_ref().map(queue),
+        hand_over: view.hand_overs.last.as_ref().map(HandOverDocument::of),
         resources: resources(&view.usage, facts.cpu),
     }
 }
@@ -219,6 +226,7 @@ fn running<'a>(version: &'a RunningView, joined: &'a [Joined]) -> RunningDocumen
         since: timestamp(version.since),
         compiled: version.how.mode.as_str(),
         cached: version.how.cached,
+        lifecycle: version.has_lifecycle,
         treatment: treatment(&version.treatment),
         limits: limits(&version.limits, &version.treatment),
         subscriptions: description.subscriptions.iter().map(|one| subscription(one, joined)).collect(),

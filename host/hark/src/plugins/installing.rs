@@ -2,18 +2,19 @@
 //!
 //! Invariants: a version that cannot take over leaves the running one in place; why is said once.
 
-use hark_informer::listener::SwapReport;
 use hark_sandbox::LogLevel;
 use tokio::time::Instant;
 
 use super::Event;
 use super::Manager;
+use super::carried::Carried;
 use super::prepare::{Preparation, Prepared};
 use super::running::{Running, Version};
 use super::slot::Slot;
+use super::starting::Ahead;
 use super::taking_over::{Swapped, TakingOver};
 use crate::aside::Lost;
-use crate::output::Arrival;
+use crate::output::{Arrival, Change};
 use crate::timings::{Reload, Timings};
 
 impl Manager {
@@ -21,7 +22,9 @@ impl Manager {
         let Prepared { plugin, file, config, result } = prepared;
         let Some(slot) = self.slots.get_mut(&plugin) else { return };
         match result {
-            Preparation::Ready { version, timings } => return self.install(&plugin, *version, timings),
+            Preparation::Ready { version, ahead, timings } => {
+                return self.install(&plugin, *version, ahead, timings);
+            }
             Preparation::Same { hash } => {
                 slot.same(hash);
                 self.reloads.count(Reload::Unchanged);
@@ -40,10 +43,10 @@ impl Manager {
     }
 
     /// Hands the plugin over to a prepared version.
-    fn install(&mut self, plugin: &str, version: Version, mut timings: Timings) {
+    fn install(&mut self, plugin: &str, version: Version, ahead: Ahead, mut timings: Timings) {
         let Some(slot) = self.slots.get_mut(plugin) else { return };
         slot.generation += 1;
-        let start = match version.start(plugin, slot.generation, &self.factory, &self.output) {
+        let start = match version.start(ahead, plugin, slot.generation, &self.factory, &self.output) {
             Ok(start) => start,
             Err(message) => return self.not_started(plugin, message),
         };
@@ -62,14 +65,14 @@ impl Manager {
             }
             return;
         };
-        let budget = running.version.config.limits.budget;
+        let (budget, listener) = (running.version.config.limits.budget, running.listener().clone());
         let swap = match running.swap(start) {
             Ok(swap) => swap,
             Err(error) => return self.without_threads(plugin, error),
         };
         slot.takes_over();
         let (plugin, output) = (plugin.to_owned(), self.output.clone());
-        let taking_over = TakingOver { plugin, version, timings, budget, output };
+        let taking_over = TakingOver { plugin, version, timings, budget, listener, output };
         let events = self.events.clone();
         tokio::spawn(async move {
             let swapped = taking_over.wait(swap).await;
@@ -111,26 +114,26 @@ impl Manager {
             slot.settled();
             if let (Some(report), Some(running)) = (report, &mut slot.running) {
                 let old = std::mem::replace(&mut running.version, version.clone());
+                let carried =
+                    Carried::of(&report, old.plugin.has_lifecycle(), version.plugin.has_lifecycle());
+                if let Some(carried) = &carried {
+                    slot.hand_overs.note(carried.clone());
+                }
                 self.reloads.reloaded(&timings);
-                self.announce(&plugin, &version, Some((&old, &report)), timings);
+                let change = Change { before: old.plugin.hash(), report: &report, carried: carried.as_ref() };
+                self.announce(&plugin, &version, Some(change), timings);
             }
         }
         self.prepare(&plugin);
     }
 
-    fn announce(
-        &self,
-        plugin: &str,
-        version: &Version,
-        before: Option<(&Version, &SwapReport)>,
-        timings: Timings,
-    ) {
+    fn announce(&self, plugin: &str, version: &Version, change: Option<Change<'_>>, timings: Timings) {
         self.output.arrived(&Arrival {
             plugin,
             name: &version.description.name,
             version: &version.description.version,
             hash: version.plugin.hash(),
-            before: before.map(|(old, report)| (old.plugin.hash(), report)),
+            change,
             subscriptions: &version.summary(),
             timings,
         });

@@ -78,6 +78,8 @@ impl Manager {
         if let Some(running) = slot.running {
             running.close();
             self.output.news(plugin, LogLevel::Info, "stopped: its file is gone");
+            self.leaving.retain_mut(|one| !one.has_ended());
+            self.leaving.push(running);
         }
     }
 }

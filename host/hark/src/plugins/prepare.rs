@@ -1,7 +1,7 @@
-//! Preparing a version of a plugin: read, hash, compile, describe. Nothing that runs is touched.
+//! Preparing a version of a plugin: read, hash, compile, describe, start. Nothing that runs is touched.
 //!
-//! Run by the manager as a task of its own; the two heavy parts are on threads of their own, since compiling and
-//! `describe` (foreign code) must not hold an async one. Invariants: what comes out was read from a file that
+//! Run by the manager as a task of its own; the heavy parts are on threads of their own, since compiling, `describe` and
+//! `start` (foreign code) must not hold an async one. Invariants: what comes out was read from a file that
 //! did not change meanwhile; a file that is still being written is not reported as broken; no file waits for another
 //! one's guest, unless dozens of them hang.
 
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use hark_sandbox::{
     Compile, ContentHash, Context, DescribeError, Description, Engine, GuestLine, GuestLog, HashedBytes,
-    LARGE_PLUGIN_BYTES, LoadError, LoadOptions, LogLevel, Plugin, Usage,
+    LARGE_PLUGIN_BYTES, LoadError, LoadOptions, LogLevel, Plugin, StartReason, Usage,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::content::Content;
 use super::running::{Version, guest_runtime};
 use super::slot::Known;
+use super::starting::{Ahead, Unused};
 use crate::aside::{self, Lost};
 use crate::config::PluginConfig;
 use crate::core_dumps::DumpWriter;
@@ -42,12 +43,16 @@ const PREPARING_LARGE: usize = 4;
 /// files that are read, so that a few that hang do not hold the others up.
 const DESCRIBING: usize = 64;
 
+/// Versions whose instances start at a time. The same holds for them, each instance with a budget of its own.
+const STARTING: usize = 64;
+
 /// Keeps a folder of hundreds of plugins from being prepared all at once, small files from waiting for large ones, and
 /// all of them from waiting for guests.
 pub(crate) struct Permits {
     small: Semaphore,
     large: Semaphore,
     describing: Semaphore,
+    starting: Semaphore,
 }
 
 /// A version to prepare.
@@ -64,6 +69,8 @@ pub(crate) struct Job {
     pub(crate) output: Arc<Output>,
     pub(crate) usage: Arc<Usage>,
     pub(crate) core_dumps: Option<Arc<DumpWriter>>,
+    /// Who counts the instances that are told that they are not needed.
+    pub(crate) unused: Unused,
 }
 
 /// How it went, for the slot it belongs to.
@@ -76,8 +83,8 @@ pub(crate) struct Prepared {
 
 /// What came of a version.
 pub(crate) enum Preparation {
-    /// It can take over.
-    Ready { version: Box<Version>, timings: Timings },
+    /// It can take over, with these instances.
+    Ready { version: Box<Version>, ahead: Ahead, timings: Timings },
     /// It is what runs, or what was refused before.
     Same { hash: ContentHash },
     /// The file changed while it was read.
@@ -92,6 +99,16 @@ pub(crate) enum Preparation {
 enum Loaded {
     /// Compiled.
     Plugin { plugin: Plugin, timings: Timings },
+    /// That is all.
+    Done(Preparation),
+}
+
+/// How far it got by describing itself.
+enum Described {
+    Version {
+        version: Box<Version>,
+        timings: Timings,
+    },
     /// That is all.
     Done(Preparation),
 }
@@ -120,6 +137,7 @@ impl Default for Permits {
             small: Semaphore::new(PREPARING),
             large: Semaphore::new(PREPARING_LARGE),
             describing: Semaphore::new(DESCRIBING),
+            starting: Semaphore::new(STARTING),
         }
     }
 }
@@ -138,15 +156,15 @@ impl Job {
     pub(crate) async fn run(self, permits: &Permits) -> Prepared {
         let (plugin, file, config) = (self.plugin.clone(), self.file.clone(), self.config.clone());
         let noticed = self.noticed;
-        let result = match self.load_and_describe(permits).await {
+        let result = match self.load_and_start(permits).await {
             Preparation::Failed { .. } if still_changing(&file, noticed).await => Preparation::Stale,
             result => result,
         };
         Prepared { plugin, file, config, result }
     }
 
-    /// Each half on a thread of its own, with a permit of its own.
-    async fn load_and_describe(self, permits: &Permits) -> Preparation {
+    /// Each part on a thread of its own, with a permit of its own.
+    async fn load_and_start(self, permits: &Permits) -> Preparation {
         let permit = permits.take(&self.file).await;
         let thread = format!("prepare:{}", self.plugin);
         let loaded = aside::run(&thread, move || (self.load(), self)).await;
@@ -156,10 +174,31 @@ impl Job {
             Ok((Loaded::Done(preparation), _)) => return preparation,
             Err(lost) => return lost.into(),
         };
+        let ahead = Ahead::new(&job.plugin, job.reason(&plugin), &job.output, &job.unused);
         let permit = permits.describing.acquire().await;
         let described = aside::run(&thread, move || job.describe(plugin, timings)).await;
         drop(permit);
-        described.unwrap_or_else(Preparation::from)
+        let (version, timings) = match described {
+            Ok(Described::Version { version, timings }) => (version, timings),
+            Ok(Described::Done(preparation)) => return preparation,
+            Err(lost) => return lost.into(),
+        };
+        if !version.plugin.has_lifecycle() {
+            return Preparation::Ready { version, ahead, timings };
+        }
+        let permit = permits.starting.acquire().await;
+        let started = aside::run(&thread, move || start(version, ahead, timings)).await;
+        drop(permit);
+        started.unwrap_or_else(Preparation::from)
+    }
+
+    /// Why a version with this code begins.
+    fn reason(&self, plugin: &Plugin) -> StartReason {
+        match &self.known.running {
+            None => StartReason::First,
+            Some((running, _)) if running.hash() == plugin.hash() => StartReason::Settings,
+            Some(_) => StartReason::Reload,
+        }
     }
 
     /// Reads the file, and compiles it if it is another one than what runs or was refused.
@@ -240,7 +279,7 @@ impl Job {
     }
 
     /// Asks it what it wants.
-    fn describe(self, plugin: Plugin, mut timings: Timings) -> Preparation {
+    fn describe(self, plugin: Plugin, mut timings: Timings) -> Described {
         let begun = Instant::now();
         let core_dumps = self.core_dumps.map(|writer| writer.version(&self.plugin, *plugin.hash()));
         let context = Context {
@@ -250,12 +289,12 @@ impl Job {
             usage: self.usage,
             core_dumps,
         };
-        match describe(&plugin, &context) {
+        let preparation = match describe(&plugin, &context) {
             Ok(description) => {
                 let description = Arc::new(description);
                 let version = Box::new(Version { plugin, context, description, config: self.config });
                 timings.start = begun.elapsed();
-                Preparation::Ready { version, timings }
+                return Described::Version { version, timings };
             }
             Err(NotDescribed::Runtime(error)) => {
                 Preparation::Hindered { message: format!("cannot start a runtime to describe it: {error}") }
@@ -266,7 +305,21 @@ impl Job {
             Err(NotDescribed::Plugin(error)) => {
                 Preparation::Failed { hash: Some(*plugin.hash()), message: error.to_string() }
             }
+        };
+        Described::Done(preparation)
+    }
+}
+
+/// Starts its instances.
+fn start(version: Box<Version>, mut ahead: Ahead, mut timings: Timings) -> Preparation {
+    let begun = Instant::now();
+    match ahead.start(&version) {
+        Ok(()) => {
+            timings.start += begun.elapsed();
+            Preparation::Ready { version, ahead, timings }
         }
+        Err(error) if error.is_want() => Preparation::Hindered { message: error.to_string() },
+        Err(error) => Preparation::Failed { hash: Some(*version.plugin.hash()), message: error.to_string() },
     }
 }
 

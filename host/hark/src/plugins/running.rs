@@ -1,4 +1,4 @@
-//! A plugin that runs: its listener, its thread, and the handler that reports each attempt.
+//! A plugin that runs: its listener and its thread.
 //!
 //! Made and owned by the manager. A plugin has one OS thread for all its life, with a small runtime of its own,
 //! so that a guest that spins holds nobody else back; versions come and go on it (design section 5). A version with
@@ -9,21 +9,23 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use hark_informer::factory::{Factory, SubscriptionSpec};
-use hark_informer::handler::{Delivery, EventHandler, HandleFuture, Threaded, start_thread};
+use hark_informer::handler::{EventHandler, Threaded, start_thread};
 use hark_informer::listener::{
-    Ended, Listener, ListenerConfig, OnRestart, OnSwap, Subscription, Swap, SwapReport,
+    Aside, Ended, Listener, ListenerConfig, ListenerStats, OnRestart, OnSwap, Subscription, Swap, SwapReport,
 };
 use hark_informer::resource::Selector;
-use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler, StartReason};
+use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Event;
 use super::observer::PluginObserver;
+use super::reporting::Reporting;
+use super::starting::{Ahead, Unused};
 use crate::config::PluginConfig;
 use crate::dead_letters::{DeadLetters, Worker};
-use crate::output::{Attempt, Output};
+use crate::output::Output;
 
 /// How long plugins may go on handling what is queued after a signal (design 4.14).
 const DRAIN_BUDGET: Duration = Duration::from_secs(10);
@@ -40,6 +42,8 @@ pub(crate) struct Version {
 /// A version on its way into a listener: its handlers can be made once the listener, whose cache they read, is known.
 pub(crate) struct Start {
     version: Version,
+    /// Its instances, if it is one that is started ahead.
+    ahead: Ahead,
     plugin: String,
     generation: u64,
     output: Arc<Output>,
@@ -56,13 +60,14 @@ pub(crate) struct Running {
 }
 
 impl Version {
-    /// Joins the informers of its subscriptions.
+    /// Joins the informers of its subscriptions; `ahead` has its instances.
     ///
     /// # Errors
     /// What is wrong with a subscription: nothing that its description was not checked for; or that the informers
     /// have been shut down.
     pub(crate) fn start(
         &self,
+        ahead: Ahead,
         plugin: &str,
         generation: u64,
         factory: &Factory,
@@ -75,7 +80,7 @@ impl Version {
             subscriptions.extend(joined);
         }
         let (version, plugin, output) = (self.clone(), plugin.to_owned(), output.clone());
-        Ok(Start { version, plugin, generation, output, subscriptions })
+        Ok(Start { version, ahead, plugin, generation, output, subscriptions })
     }
 
     /// How it is treated: as the operator says, else as the plugin proposes, else as is usual.
@@ -135,7 +140,7 @@ impl Start {
     /// # Errors
     /// If the system gives no thread.
     fn handlers(
-        &self,
+        &mut self,
         listener: &Listener,
         observer: &Arc<PluginObserver>,
         worker: &Arc<Worker>,
@@ -144,12 +149,12 @@ impl Start {
         if count == 1 {
             return Ok(vec![self.handler(listener, observer, worker)]);
         }
-        let threaded = |lane: usize| -> std::io::Result<Box<dyn EventHandler>> {
+        let mut threaded = |lane: usize| -> std::io::Result<Box<dyn EventHandler>> {
             let name = format!("plugin:{}/{lane}", self.plugin);
             let handler = self.handler(listener, observer, worker);
             Ok(Box::new(Threaded::spawn_on(Builder::new().name(name), handler, guest_runtime()?)?))
         };
-        (0..count).map(threaded).collect()
+        (0..count).map(&mut threaded).collect()
     }
 
     /// Who is at work once it has taken over.
@@ -163,7 +168,7 @@ impl Start {
     }
 
     fn handler(
-        &self,
+        &mut self,
         listener: &Listener,
         observer: &Arc<PluginObserver>,
         worker: &Arc<Worker>,
@@ -174,8 +179,8 @@ impl Start {
                 version.plugin,
                 version.context,
                 listener.cache(),
-                None,
-                StartReason::First,
+                self.ahead.take(),
+                self.ahead.reason(),
             ),
             worker: worker.clone(),
             observer: observer.clone(),
@@ -199,7 +204,7 @@ impl Running {
     /// # Errors
     /// If the system gives no thread.
     pub(crate) fn spawn(
-        start: Start,
+        mut start: Start,
         events: mpsc::Sender<Event>,
         dead_letters: DeadLetters,
     ) -> std::io::Result<Self> {
@@ -226,7 +231,7 @@ impl Running {
     /// If the system gives no thread: the old version goes on.
     pub(crate) fn swap(
         &self,
-        start: Start,
+        mut start: Start,
     ) -> std::io::Result<impl Future<Output = Option<SwapReport>> + Send + use<>> {
         let Treatment { on_reload, listener: config, .. } = start.version.treatment();
         let worker = start.worker();
@@ -236,12 +241,17 @@ impl Running {
         Ok(self.listener.swap(Swap { config: Some(config), ..swap }))
     }
 
-    /// Ends the plugin after the event under way.
+    /// Ends the plugin after the event under way; its instances stop then.
     pub(crate) fn close(&self) {
         self.listener.close();
     }
 
-    /// Ends the plugin after what is queued.
+    /// Whether it has ended, or its thread is lost.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.ended.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+    }
+
+    /// Ends the plugin after what is queued; its instances stop then.
     pub(crate) fn drain(&self) {
         self.listener.drain();
     }
@@ -279,15 +289,22 @@ fn launch<T: Send + 'static>(
     Ok(ended)
 }
 
-/// Stops the watches, and lets every plugin finish what is queued, within [`DRAIN_BUDGET`].
-pub(crate) async fn stop_all(plugins: Vec<Running>, factory: &Factory, output: &Output) {
+/// Stops the watches, lets every plugin finish what is queued, and waits for those that are `leaving` already and for
+/// instances that never came into use, all within [`DRAIN_BUDGET`].
+pub(crate) async fn stop_all(
+    plugins: Vec<Running>,
+    leaving: Vec<Running>,
+    unused: &Unused,
+    factory: &Factory,
+    output: &Output,
+) {
     let deadline = Instant::now() + DRAIN_BUDGET;
     // First, so that nothing new comes in. Its tasks end by themselves should this take too long.
     let _ = tokio::time::timeout_at(deadline, factory.shutdown()).await;
     for plugin in &plugins {
         plugin.drain();
     }
-    for plugin in plugins {
+    for plugin in plugins.into_iter().chain(leaving) {
         let (name, listener) = (plugin.name.clone(), plugin.listener.clone());
         match tokio::time::timeout_at(deadline, plugin.ended()).await {
             Ok(Some(abandoned)) if abandoned > 0 => {
@@ -297,19 +314,31 @@ pub(crate) async fn stop_all(plugins: Vec<Running>, factory: &Factory, output: &
                 output.news(&name, LogLevel::Warn, &message);
             }
             Ok(_) => {}
-            Err(_) => {
-                let message = did_not_finish(listener.stats().pending);
-                output.news(&name, LogLevel::Warn, &message);
-            }
+            Err(_) => output.news(&name, LogLevel::Warn, &did_not_finish(&listener.stats())),
         }
+    }
+    if tokio::time::timeout_at(deadline, unused.all_told()).await.is_err() {
+        let budget = DRAIN_BUDGET.as_secs();
+        tracing::warn!("instances that never came into use have not stopped within {budget} s");
     }
 }
 
-/// How many events a plugin leaves, the one in hand included.
-fn did_not_finish(left: usize) -> String {
+/// What a plugin leaves: its events, the one in hand included, or what it is asked to do.
+fn did_not_finish(stats: &ListenerStats) -> String {
     let budget = DRAIN_BUDGET.as_secs();
-    let events = if left == 1 { "event is" } else { "events are" };
-    format!("did not finish within {budget} s: {left} {events} left, the one in hand included")
+    let left = stats.pending;
+    let doing = match stats.aside {
+        Some(Aside::Stop) => "its stop is not over",
+        Some(Aside::HandOver) => "a new version was taking over",
+        Some(Aside::Synced) => "it was being told that a subscription has synced",
+        None if left == 1 => "1 event is left, the one in hand included",
+        None => {
+            return format!(
+                "did not finish within {budget} s: {left} events are left, the one in hand included"
+            );
+        }
+    };
+    format!("did not finish within {budget} s: {doing}")
 }
 
 /// Says so when the thread ends in any other way than by returning.
@@ -331,38 +360,6 @@ impl Drop for Died {
             // A plain thread: it may wait for room. The manager is gone only when the host stops.
             let _ = self.events.blocking_send(event);
         }
-    }
-}
-
-/// Times each attempt and reports it: to people, and to whoever keeps dead letters.
-struct Reporting {
-    inner: PluginHandler,
-    worker: Arc<Worker>,
-    observer: Arc<PluginObserver>,
-    output: Arc<Output>,
-}
-
-impl EventHandler for Reporting {
-    fn handle<'a>(&'a mut self, delivery: &'a Delivery) -> HandleFuture<'a> {
-        Box::pin(async move {
-            let begun = Instant::now();
-            let outcome = self.inner.handle(delivery).await;
-            let took: Duration = begun.elapsed();
-            let number = usize::try_from(delivery.subscription).unwrap_or(usize::MAX);
-            let worker = &self.worker;
-            let subscription = worker.description.subscriptions.get(number).map_or("", |one| &one.name);
-            self.output.attempt(&Attempt {
-                plugin: &worker.plugin,
-                generation: worker.generation,
-                subscription,
-                delivery,
-                outcome: &outcome,
-                took,
-                faults: &self.observer.faults,
-            });
-            self.observer.attempted(worker, delivery, &outcome);
-            outcome
-        })
     }
 }
 

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use hark_sandbox::{ContentHash, Plugin, Usage};
 use tokio::time::Instant;
 
+use super::carried::HandOvers;
 use super::running::Running;
 use super::view::{Coming, PluginView, Refusal, RunningView};
 use crate::config::PluginConfig;
@@ -36,6 +37,8 @@ pub(crate) struct Slot {
     pub(crate) running: Option<Running>,
     /// What all its versions have used.
     pub(crate) usage: Arc<Usage>,
+    /// What became of its memory at reloads.
+    pub(crate) hand_overs: HandOvers,
     /// Versions that have run so far, the one that is taking over included.
     pub(crate) generation: u64,
     /// The generation that runs, and since when.
@@ -59,6 +62,7 @@ impl Default for Slot {
             noticed: Instant::now(),
             running: None,
             usage: Arc::default(),
+            hand_overs: HandOvers::default(),
             generation: 0,
             took_over: (0, SystemTime::UNIX_EPOCH),
             coming: Coming::Nothing,
@@ -164,6 +168,7 @@ impl Slot {
         let running = self.running.as_ref().map(|running| RunningView {
             hash: *running.version.plugin.hash(),
             how: running.version.plugin.how().clone(),
+            has_lifecycle: running.version.plugin.has_lifecycle(),
             description: running.version.description.clone(),
             generation,
             since,
@@ -175,6 +180,7 @@ impl Slot {
             name: name.to_owned(),
             running,
             usage: self.usage.clone(),
+            hand_overs: self.hand_overs.clone(),
             coming: self.coming,
             refusal: self.refusal.clone(),
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hark_informer::listener::SwapReport;
+use hark_informer::listener::{Aside, Listener, SwapReport};
 use hark_sandbox::LogLevel;
 use tokio::time::Instant;
 
@@ -25,6 +25,8 @@ pub(super) struct TakingOver {
     pub(super) timings: Timings,
     /// `limits.budget` of the version that runs, which bounds the call under way.
     pub(super) budget: Duration,
+    /// Whose handlers it replaces.
+    pub(super) listener: Listener,
     pub(super) output: Arc<Output>,
 }
 
@@ -49,9 +51,11 @@ impl TakingOver {
 
     fn say_that_it_waits(&self) {
         let (new, budget) = (self.version.plugin.hash().short(), self.budget);
-        let message = format!(
-            "its new version {new} waits for the call under way, which limits.budget ({budget:?}) bounds"
-        );
+        let what = match self.listener.stats().aside {
+            Some(Aside::HandOver) => "takes over, and waits for save, restore or stop,",
+            Some(Aside::Synced | Aside::Stop) | None => "waits for the call under way,",
+        };
+        let message = format!("its new version {new} {what} which limits.budget ({budget:?}) bounds");
         self.output.news(&self.plugin, LogLevel::Info, &message);
     }
 }

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use hark_informer::listener::Listener;
 use hark_sandbox::{ContentHash, Description, How, Limits, Usage};
 
+use super::carried::HandOvers;
 pub(crate) use super::running::Treatment;
 use crate::timings::ReloadStats;
 
@@ -63,6 +64,8 @@ pub(crate) struct PluginView {
     pub(crate) running: Option<RunningView>,
     /// What all its versions have used; asked when it is read.
     pub(crate) usage: Arc<Usage>,
+    /// What became of its memory at reloads.
+    pub(crate) hand_overs: HandOvers,
     /// The version on its way.
     pub(crate) coming: Coming,
     /// Why the file as it is now does not run.
@@ -75,6 +78,8 @@ pub(crate) struct RunningView {
     pub(crate) hash: ContentHash,
     /// How its code came about.
     pub(crate) how: How,
+    /// It exports `lifecycle`.
+    pub(crate) has_lifecycle: bool,
     pub(crate) description: Arc<Description>,
     /// 1 for the first version that ran in this host, one more after each reload.
     pub(crate) generation: u64,

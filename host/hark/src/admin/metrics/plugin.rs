@@ -9,6 +9,7 @@ use hark_sandbox::{Cap, Restart};
 use super::Metric;
 use crate::admin::exposition::Family;
 use crate::admin::snapshot::PluginFacts;
+use crate::plugins::carried::CarriedOver;
 
 /// The names of [`labels`].
 const LABELS: &[&str] = &["plugin"];
@@ -58,6 +59,18 @@ pub(super) static METRICS: &[Metric<PluginFacts>] = &[
             "Versions of the plugin that have run since it was put into the folder.",
         ),
         read: |facts, series| series.maybe(facts.view.running.as_ref().map(|running| running.generation)),
+    },
+    Metric {
+        family: Family::counter(
+            "hark_plugin_state_handovers_total",
+            &["plugin", "result"],
+            "Reloads from or to a version with `lifecycle`, by what became of the state: `kept`, `none` to keep, or `failed`.",
+        ),
+        read: |facts, series| {
+            for result in CarriedOver::ALL {
+                series.labelled(&[result.as_str()], facts.view.hand_overs.count(result));
+            }
+        },
     },
     Metric {
         family: Family::counter(

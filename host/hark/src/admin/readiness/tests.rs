@@ -35,6 +35,7 @@ fn plugin_with(running: bool, coming: Coming, refused: bool) -> PluginFacts {
     let running = running.then(|| RunningView {
         hash: ContentHash::of(b"abc"),
         how: How::default(),
+        has_lifecycle: false,
         description: Arc::new(Description::default()),
         generation: 1,
         since: UNIX_EPOCH,
@@ -47,7 +48,7 @@ fn plugin_with(running: bool, coming: Coming, refused: bool) -> PluginFacts {
         listener: Listener::new(ListenerConfig::default(), Arc::new(())),
     });
     PluginFacts {
-        view: PluginView { name: "a".into(), running, coming, refusal, usage: Arc::default() },
+        view: PluginView { name: "a".into(), running, coming, refusal, ..PluginView::default() },
         queue: None,
         health: None,
         joined: vec![],
