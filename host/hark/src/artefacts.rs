@@ -19,7 +19,7 @@ const CACHE_SIZE: usize = 1 << 30;
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// This very program, also after another build was put in its place.
-const THIS_PROGRAM: &str = "/proc/self/exe";
+pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// `host.cache_dir`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,28 +40,31 @@ pub(crate) fn engine_options(config: &ConfigFile) -> EngineOptions {
     };
     let bound = host.cache_size.unwrap_or(CACHE_SIZE) as u64;
     EngineOptions {
-        cache: cache_folder(config).and_then(|folder| open(&folder, bound)),
+        cache: folder_or_warning(config).and_then(|folder| open(&folder, bound)),
         process: Some(process),
         run: host.run(),
     }
 }
 
-/// The file's (relative to the file), else the user's; said if there is none.
-fn cache_folder(config: &ConfigFile) -> Option<PathBuf> {
+/// Where artefacts are kept; said if that is nowhere although nobody wanted that.
+fn folder_or_warning(config: &ConfigFile) -> Option<PathBuf> {
+    let folder = cache_folder(config);
+    if folder.is_none() && config.current().host.cache_dir != Some(CacheFolder::Off) {
+        tracing::warn!(
+            "plugins are compiled at each start, since there is no folder to keep artefacts in: set \
+             host.cache_dir in hark.toml (\"off\": none is wanted), or $XDG_CACHE_HOME or $HOME"
+        );
+    }
+    folder
+}
+
+/// The file's (relative to the file), else the user's; none if it is off, or there is no home.
+pub(crate) fn cache_folder(config: &ConfigFile) -> Option<PathBuf> {
     let base = config.path().parent().unwrap_or(Path::new(""));
     match &config.current().host.cache_dir {
         Some(CacheFolder::Off) => None,
         Some(CacheFolder::At(folder)) => Some(base.join(folder)),
-        None => {
-            let folder = default_folder();
-            if folder.is_none() {
-                tracing::warn!(
-                    "plugins are compiled at each start, since there is no folder to keep artefacts in: set \
-                     host.cache_dir in hark.toml (\"off\": none is wanted), or $XDG_CACHE_HOME or $HOME"
-                );
-            }
-            folder
-        }
+        None => default_folder(),
     }
 }
 

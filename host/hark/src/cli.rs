@@ -43,7 +43,8 @@ pub(crate) enum Command {
     #[command(
         after_help = "The API server lives in memory and listens on loopback only; hark prints the kubectl \
                             line to use.\n.wat files (Wasm text) are plugins too.\n\n\
-                            Example: hark dev --plugins target/plugins"
+                            Examples: hark dev --plugins target/plugins\n\
+                            hark dev --build 'make && cp *.wasm $HARK_PLUGINS'"
     )]
     Dev(DevArgs),
     /// Look at events that were given up, and have them delivered again
@@ -59,6 +60,9 @@ pub(crate) enum Command {
     /// Compile the plugin on standard input; started by a host, never by people
     #[command(name = crate::artefacts::SUBCOMMAND, hide = true)]
     CompileArtefact(CompileArgs),
+    /// Run a build and leave nothing of it behind; started by a host, never by people
+    #[command(name = crate::dev::guard::SUBCOMMAND, hide = true)]
+    RunBuild(RunBuildArgs),
 }
 
 /// What every command that runs plugins takes.
@@ -110,6 +114,25 @@ pub(crate) struct DevArgs {
     /// Where to write the kubeconfig for the embedded API server; by default a temporary file
     #[arg(long, value_name = "FILE")]
     pub(crate) write_kubeconfig: Option<PathBuf>,
+
+    /// Command line (for sh) that builds the plugins: run now, and whenever something in this folder changes that
+    /// .gitignore does not name. $HARK_PLUGINS is the plugins folder. By default `dev.build` of the configuration
+    #[arg(long, value_name = "CMD", value_parser = command_line)]
+    pub(crate) build: Option<String>,
+}
+
+fn command_line(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("expected a command line".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// The arguments of the process that a build runs under.
+#[derive(Debug, Args)]
+pub(crate) struct RunBuildArgs {
+    /// Where the command runs
+    pub(crate) folder: PathBuf,
+
+    /// For sh
+    pub(crate) command: String,
 }
 
 /// The arguments that a host gives the process it compiles in.

@@ -4,6 +4,7 @@
 //! is valid as a whole: a file with any error gives none, and unknown keys are errors, since a misspelt limit
 //! would otherwise silently not be one.
 
+mod dev;
 #[cfg(test)]
 mod fuzz;
 mod limits;
@@ -18,6 +19,7 @@ use hark_informer::listener::{OnRestart, OnSwap};
 use hark_informer::queue::Merge;
 use hark_sandbox::{Compile, Limits, Proposal, RunOptions, Settings};
 
+pub(crate) use dev::{Build, DevConfig};
 use limits::LimitsTable;
 use reader::Reader;
 
@@ -33,6 +35,8 @@ const MAX_SIZE: u64 = 1 << 20;
 pub(crate) struct Config {
     /// `[host]`.
     pub(crate) host: HostConfig,
+    /// `[dev]`: for `hark dev` alone.
+    pub(crate) dev: DevConfig,
     defaults: Overrides,
     plugins: BTreeMap<String, PluginTable>,
 }
@@ -207,11 +211,12 @@ impl Config {
         let mut errors = Vec::new();
         let mut root = Reader::new(table, String::new(), &mut errors);
         let host = root.table("host", read_host).unwrap_or_default();
+        let dev = root.table("dev", DevConfig::read).unwrap_or_default();
         let defaults = root.table("defaults", read_overrides).unwrap_or_default();
         let plugins = root.tables("plugins", read_plugin);
         root.finish();
         if errors.is_empty() {
-            Ok(Self { host, defaults, plugins })
+            Ok(Self { host, dev, defaults, plugins })
         } else {
             Err(ConfigError::Invalid { path: path.to_owned(), errors })
         }

@@ -1,4 +1,28 @@
-//! `hark dev`: plugins against an embedded API server, with a readable line for each event.
+//! `hark dev`: plugins against an embedded API server, with a readable line for each event, and built when their sources
+//! change.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `builds` | which builds there are |
+//! | `builder`, `state` | one of them, and where it stands |
+//! | `sources`, `folders`, `snapshot`, `look` | what starts it |
+//! | `outputs`, `plugin_files` | what it writes |
+//! | `runner`, `guard`, `kept` | its command, the process that guards it, its output |
+//! | `words` | what is said of it |
+
+mod builder;
+mod builds;
+mod folders;
+pub(crate) mod guard;
+mod kept;
+mod look;
+mod outputs;
+mod plugin_files;
+mod runner;
+mod snapshot;
+mod sources;
+mod state;
+mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +34,17 @@ use hark_informer::client::{Client, ClientOptions};
 use crate::cli::DevArgs;
 use crate::host::{self, ConfigFile, Mode};
 use crate::output::Output;
+
+pub(crate) use self::builds::{Builds, Options as BuildOptions};
+pub(crate) use self::sources::{Own, Pattern};
+
+/// What the host needs to know to build.
+pub(crate) struct Building {
+    /// `--build`.
+    pub(crate) command: Option<String>,
+    /// Written at the start: no source.
+    pub(crate) kubeconfig: PathBuf,
+}
 
 /// Runs until a signal comes.
 pub(crate) async fn dev(args: DevArgs, config: ConfigFile, output: Arc<Output>) -> anyhow::Result<()> {
@@ -33,9 +68,10 @@ pub(crate) async fn dev(args: DevArgs, config: ConfigFile, output: Arc<Output>) 
         .with_context(|| format!("cannot write the kubeconfig to {}", kubeconfig.display()))?;
     output.say(&format!("API server ready at {}", server.url()));
     output.say(&format!("  kubectl --kubeconfig {} get configmaps -A", kubeconfig.display()));
-    let options = ClientOptions { kubeconfig: Some(kubeconfig), context: None };
+    let options = ClientOptions { kubeconfig: Some(kubeconfig.clone()), context: None };
     let client = Client::from_options(options).await?;
-    let done = host::run_plugins(client, &args.common, config, output, Mode::Dev).await;
+    let building = Building { command: args.build.clone(), kubeconfig };
+    let done = host::run_plugins(client, &args.common, config, output, Mode::Dev(building)).await;
     server.shutdown().await;
     done
 }

@@ -17,9 +17,10 @@ use tokio::sync::watch;
 use crate::admin::{self, Admin, AdminAddress, Sources};
 use crate::artefacts;
 use crate::cli::CommonArgs;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, DevConfig};
 use crate::core_dumps::DumpWriter;
 use crate::dead_letters::{self, Cluster, DeadLetters};
+use crate::dev::{BuildOptions, Building, Builds, Own};
 use crate::output::Output;
 use crate::plugins::view::View;
 use crate::plugins::{Manager, ManagerOptions};
@@ -79,23 +80,26 @@ impl ConfigFile {
 }
 
 /// What the two commands do differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// `hark run`.
     Run,
-    /// `hark dev`: `.wat` files are plugins too, and an admin port that another host has is no reason not to start,
-    /// unless it was asked for on the command line.
-    Dev,
+    /// `hark dev`: `.wat` files are plugins too, they are built when their sources change, and an admin port that another
+    /// host has is no reason not to start, unless it was asked for on the command line.
+    Dev(Building),
 }
 
 impl Mode {
     /// How plugins are compiled unless the configuration says otherwise: whoever edits a plugin waits for the compiler,
     /// a cluster for the code.
-    fn compile(self) -> Compile {
+    fn compile(&self) -> Compile {
         match self {
             Self::Run => Compile::Optimized,
-            Self::Dev => Compile::Fast,
+            Self::Dev(_) => Compile::Fast,
         }
+    }
+
+    fn is_dev(&self) -> bool {
+        matches!(self, Self::Dev(_))
     }
 }
 
@@ -108,7 +112,7 @@ pub(crate) async fn run_plugins(
     mode: Mode,
 ) -> anyhow::Result<()> {
     let started = SystemTime::now();
-    let admin = open_admin(args, &config, &output, mode).await?;
+    let admin = open_admin(args, &config, &output, mode.is_dev()).await?;
     let signals = Signals::start(output.clone()).await.context("cannot listen for signals")?;
     let server = client.server().to_owned();
     let ingest = Ingest { strip_managed_fields: config.current().host.strip_managed_fields.unwrap_or(true) };
@@ -119,7 +123,7 @@ pub(crate) async fn run_plugins(
     let folder = plugins_folder(args, &config);
     let (view, views) = watch::channel(Arc::new(View::default()));
     let (pulse, heart) = admin::pulse();
-    let dead_letters = open_dead_letters(&server, &config, admin.as_ref(), mode);
+    let dead_letters = open_dead_letters(&server, &config, admin.as_ref(), mode.is_dev());
     let sources = Sources {
         views,
         factory: factory.clone(),
@@ -130,17 +134,34 @@ pub(crate) async fn run_plugins(
         output: output.clone(),
     };
     let _serving = admin.map(|admin| admin.serve(sources));
+    let (dev, dev_config) = watch::channel(config.current().dev.clone());
     let options = ManagerOptions {
-        folder,
-        allow_wat: mode == Mode::Dev,
+        folder: folder.clone(),
+        allow_wat: mode.is_dev(),
         compile: mode.compile(),
+        dev,
         heart,
         view,
         dead_letters: dead_letters.clone(),
         core_dumps: core_dumps.clone(),
     };
+    let mut builds = match mode {
+        Mode::Run => None,
+        Mode::Dev(building) => {
+            Some(start_builds(building, args, &config, folder, output.clone(), dev_config))
+        }
+    };
     let manager = Manager::new(options, config, engine, factory, output);
-    manager.run(signals.first()).await;
+    let stop = async {
+        signals.first().await;
+        if let Some(builds) = &mut builds {
+            builds.stop();
+        }
+    };
+    manager.run(stop).await;
+    if let Some(builds) = builds {
+        builds.ended().await;
+    }
     dead_letters.close().await;
     if let Some(core_dumps) = core_dumps {
         core_dumps.settle().await;
@@ -148,12 +169,34 @@ pub(crate) async fn run_plugins(
     Ok(())
 }
 
+/// Starts what builds plugins. What the host itself reads and writes is no source of any build.
+fn start_builds(
+    building: Building,
+    args: &CommonArgs,
+    config: &ConfigFile,
+    plugins: PathBuf,
+    output: Arc<Output>,
+    dev: watch::Receiver<DevConfig>,
+) -> Builds {
+    let base = config.path().parent().unwrap_or(Path::new("")).to_owned();
+    let core_dumps = config.current().host.core_dumps.as_ref().map(|folder| base.join(folder));
+    let folders = [state_folder(config), artefacts::cache_folder(config), core_dumps];
+    let trace = args.trace.clone().filter(|trace| trace != Path::new("-"));
+    let files = [Some(config.path().to_owned()), Some(building.kubeconfig), trace];
+    let own = Own {
+        plugins,
+        folders: folders.into_iter().flatten().collect(),
+        files: files.into_iter().flatten().collect(),
+    };
+    Builds::start(BuildOptions { command: building.command, base, own, output, config: dev })
+}
+
 /// Opens the admin port, unless there is to be none, and says where it is.
 async fn open_admin(
     args: &CommonArgs,
     config: &ConfigFile,
     output: &Output,
-    mode: Mode,
+    dev: bool,
 ) -> anyhow::Result<Option<Admin>> {
     let AdminAddress::At(address) = args.admin.or(config.current().host.admin).unwrap_or_default() else {
         return Ok(None);
@@ -168,7 +211,7 @@ async fn open_admin(
             }
             Ok(Some(admin))
         }
-        Err(error) if mode == Mode::Dev && args.admin.is_none() && error.is_in_use() => {
+        Err(error) if dev && args.admin.is_none() && error.is_in_use() => {
             tracing::warn!("there is no admin port: {error}");
             Ok(None)
         }
@@ -197,12 +240,9 @@ pub(crate) fn state_folder(config: &ConfigFile) -> Option<PathBuf> {
     }
 }
 
-fn open_dead_letters(server: &str, config: &ConfigFile, admin: Option<&Admin>, mode: Mode) -> DeadLetters {
-    let cluster = match mode {
-        Mode::Run => Cluster::of_server(server),
-        // Its port is another one each time.
-        Mode::Dev => Cluster::dev(),
-    };
+fn open_dead_letters(server: &str, config: &ConfigFile, admin: Option<&Admin>, dev: bool) -> DeadLetters {
+    // In dev its port is another one each time.
+    let cluster = if dev { Cluster::dev() } else { Cluster::of_server(server) };
     DeadLetters::open(state_folder(config).as_deref(), &cluster, admin.map(Admin::address))
 }
 

@@ -60,6 +60,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             run_host(log, &common, true, |config, output| dev::dev(args, config, output))
         }
         Command::DeadLetters(args) => dead_letters::command::run(args).map(|()| ExitCode::SUCCESS),
+        Command::RunBuild(args) => Ok(dev::guard::run(&args)),
         Command::CompileArtefact(args) => Ok(hark_sandbox::compile_for_parent(args.mode, args.parent)),
     }
 }

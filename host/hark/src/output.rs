@@ -153,6 +153,11 @@ impl Output {
         }
     }
 
+    /// Whether the screen takes colours.
+    pub(crate) fn has_colours(&self) -> bool {
+        self.screen.as_ref().is_some_and(Screen::has_colours)
+    }
+
     /// A line that belongs to no plugin, for the screen of `hark dev`.
     pub(crate) fn say(&self, line: &str) {
         match &self.screen {

@@ -40,6 +40,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::admin::Heart;
+use crate::config::DevConfig;
 use crate::core_dumps::DumpWriter;
 use crate::dead_letters::DeadLetters;
 use crate::folder::ChangeWatch;
@@ -63,6 +64,8 @@ pub(crate) struct ManagerOptions {
     pub(crate) allow_wat: bool,
     /// How plugins are compiled if the configuration does not say.
     pub(crate) compile: Compile,
+    /// Where `[dev]` goes whenever it changes.
+    pub(crate) dev: watch::Sender<DevConfig>,
     /// Shows that the loop turns.
     pub(crate) heart: Heart,
     /// Where what runs is published after each turn.

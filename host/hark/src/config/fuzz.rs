@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use toml::{Table, Value};
 
 use super::{Config, ConfigError, MAX_SIZE, units};
+use crate::dev::Pattern;
 use crate::telemetry::LogFilter;
 
 /// What a key takes.
@@ -28,6 +29,14 @@ enum Takes {
     Bytes(u128, u128),
     Millis(u128, u128),
     Settings,
+    /// What is no blank text, and has no zero in it.
+    Command,
+    /// Some paths.
+    Paths,
+    /// Any number of patterns, as `.gitignore` has them: asked of the type, which has its own tests.
+    Patterns,
+    /// A command, or a table for each.
+    Builds,
     /// The word `off`, or what another takes.
     OrOff(&'static Takes),
     /// Nothing: there is no such key.
@@ -47,6 +56,16 @@ const HOST: &[(&str, Takes)] = &[
     ("strip_managed_fields", Takes::Truth),
     ("colour", Takes::Unknown),
 ];
+const DEV: &[(&str, Takes)] = &[
+    ("build", Takes::Builds),
+    ("in", Takes::Path),
+    ("sources", Takes::Paths),
+    ("ignore", Takes::Patterns),
+    ("run", Takes::Unknown),
+];
+/// Of `[[dev.build]]`.
+const BUILD: &[(&str, Takes)] =
+    &[("run", Takes::Command), ("in", Takes::Path), ("sources", Takes::Paths), ("ignore", Takes::Patterns)];
 const PLUGIN: &[(&str, Takes)] = &[
     ("on_reload", Takes::OneOf(&["replay", "continue"])),
     ("on_restart", Takes::OneOf(&["replay", "continue"])),
@@ -101,7 +120,9 @@ fn place() -> impl Strategy<Value = (Vec<String>, Takes)> {
         let takes = if table[0] == "defaults" && takes == Takes::Settings { Takes::Unknown } else { takes };
         ([table, key].concat(), takes)
     });
-    prop_oneof![1 => host, 4 => plugin]
+    let dev =
+        prop::sample::select(DEV).prop_map(|(key, takes)| (vec!["dev".to_owned(), key.to_owned()], takes));
+    prop_oneof![1 => host, 1 => dev, 4 => plugin]
 }
 
 /// A number with a unit, or nearly.
@@ -141,7 +162,7 @@ fn value() -> impl Strategy<Value = Value> {
     ];
     leaf.prop_recursive(3, 8, 3, |inner| {
         let table = prop::collection::btree_map(
-            prop::sample::select(vec!["x", "y", "memory", "ünï"]),
+            prop::sample::select(vec!["x", "y", "memory", "ünï", "run", "in", "sources"]),
             inner.clone(),
             0..3,
         );
@@ -173,6 +194,24 @@ fn is_right(takes: Takes, value: &Value, path: &str, wrong: &mut BTreeSet<String
         (Takes::Millis(min, max), Value::String(text)) => {
             millis(text).is_some_and(|time| (min..=max).contains(&time))
         }
+        (Takes::Command, Value::String(text)) => !text.trim().is_empty() && !text.contains('\0'),
+        (Takes::Builds, Value::String(_)) => is_right(Takes::Command, value, path, wrong),
+        (Takes::Paths, Value::Array(items)) => {
+            wrong_items(Takes::Path, items, path, wrong);
+            !items.is_empty()
+        }
+        (Takes::Patterns, Value::Array(items)) => {
+            let is_pattern = |item: &Value| item.as_str().is_some_and(|text| text.parse::<Pattern>().is_ok());
+            let places = items.iter().enumerate().filter(|(_, item)| !is_pattern(item));
+            wrong.extend(places.map(|(place, _)| format!("{path}[{place}]")));
+            true
+        }
+        (Takes::Builds, Value::Array(items)) => {
+            for (place, item) in items.iter().enumerate() {
+                wrong_build(item, &format!("{path}[{place}]"), wrong);
+            }
+            !items.is_empty()
+        }
         (Takes::Settings, Value::Table(table)) => {
             table
                 .iter()
@@ -180,6 +219,32 @@ fn is_right(takes: Takes, value: &Value, path: &str, wrong: &mut BTreeSet<String
             true
         }
         _ => false,
+    }
+}
+
+fn wrong_items(takes: Takes, items: &[Value], path: &str, wrong: &mut BTreeSet<String>) {
+    for (place, item) in items.iter().enumerate() {
+        let path = format!("{path}[{place}]");
+        if !is_right(takes, item, &path, wrong) {
+            wrong.insert(path);
+        }
+    }
+}
+
+fn wrong_build(build: &Value, path: &str, wrong: &mut BTreeSet<String>) {
+    let Value::Table(table) = build else {
+        wrong.insert(path.to_owned());
+        return;
+    };
+    if !table.contains_key("run") {
+        wrong.insert(format!("{path}.run"));
+    }
+    for (key, value) in table {
+        let path = format!("{path}.{}", segment(key));
+        let takes = BUILD.iter().find(|(known, _)| known == key).map_or(Takes::Unknown, |(_, takes)| *takes);
+        if !is_right(takes, value, &path, wrong) {
+            wrong.insert(path);
+        }
     }
 }
 

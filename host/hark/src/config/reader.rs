@@ -21,6 +21,12 @@ pub(crate) struct Reader<'e> {
     errors: &'e mut Vec<String>,
 }
 
+/// What may be written in a short and in a long form.
+pub(crate) enum TextOrTables<T> {
+    Text(String),
+    Tables(Vec<T>),
+}
+
 impl<'e> Reader<'e> {
     pub(crate) fn new(table: Table, path: String, errors: &'e mut Vec<String>) -> Self {
         Self { table, path, known: Vec::new(), errors }
@@ -70,6 +76,97 @@ impl<'e> Reader<'e> {
         value
     }
 
+    /// A text (not blank, and with no zero in it), or an array of tables each read by `read`. `what` the text is, errors
+    /// say.
+    pub(crate) fn text_or_tables<T>(
+        &mut self,
+        key: &'static str,
+        what: &str,
+        read: impl Fn(&mut Reader<'_>) -> T,
+    ) -> Option<TextOrTables<T>> {
+        let expected = format!("{what} or an array of tables");
+        match self.take(
+            key,
+            &expected,
+            |value| if is_text_or_array(&value) { Ok(value) } else { Err(value) },
+        )? {
+            Value::String(text) => self.not_blank(key, what, text).map(TextOrTables::Text),
+            Value::Array(items) if items.is_empty() => {
+                self.error(key, "expected at least one table, found an empty array");
+                None
+            }
+            Value::Array(items) => {
+                let tables = items.into_iter().enumerate();
+                let read = tables.filter_map(|(place, item)| match item {
+                    Value::Table(table) => Some(self.within(&format!("{key}[{place}]"), table, &read)),
+                    other => {
+                        let found = described(&other);
+                        self.error(&format!("{key}[{place}]"), &format!("expected a table, found {found}"));
+                        None
+                    }
+                });
+                Some(TextOrTables::Tables(read.collect()))
+            }
+            // Refused above.
+            _ => None,
+        }
+    }
+
+    /// A text that must be there, is not blank, and has no zero in it.
+    pub(crate) fn required_text(&mut self, key: &'static str, what: &str) -> Option<String> {
+        if !self.table.contains_key(key) {
+            self.known.push(key);
+            self.error(key, &format!("expected {what}, found nothing"));
+            return None;
+        }
+        let text = self.string(key)?;
+        self.not_blank(key, what, text)
+    }
+
+    fn not_blank(&mut self, key: &str, what: &str, text: String) -> Option<String> {
+        if text.trim().is_empty() || text.contains('\0') {
+            self.error(key, &format!("expected {what}, found {text:?}"));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// Files or folders: at least one.
+    pub(crate) fn paths(&mut self, key: &'static str) -> Option<Vec<PathBuf>> {
+        if self.table.get(key).and_then(Value::as_array).is_some_and(Vec::is_empty) {
+            self.error(key, "expected at least one path, found an empty array");
+        }
+        let texts = self.strings(key)?;
+        let paths = texts.into_iter().filter_map(|(path, text)| self.checked_path(&path, text));
+        Some(paths.collect())
+    }
+
+    /// Texts in a notation of their own, whose error says what was expected.
+    pub(crate) fn list_of<T: FromStr<Err: Display>>(&mut self, key: &'static str) -> Option<Vec<T>> {
+        let texts = self.strings(key)?;
+        let items = texts.into_iter().filter_map(|(path, text)| {
+            text.parse::<T>().map_err(|error| self.error(&path, &error.to_string())).ok()
+        });
+        Some(items.collect())
+    }
+
+    /// The texts of an array, each with its place.
+    fn strings(&mut self, key: &'static str) -> Option<Vec<(String, String)>> {
+        let items = self.take(key, "an array of strings", |value| match value {
+            Value::Array(items) => Ok(items),
+            other => Err(other),
+        })?;
+        let places = items.into_iter().enumerate().map(|(place, item)| (format!("{key}[{place}]"), item));
+        let texts = places.filter_map(|(path, item)| match item {
+            Value::String(text) => Some((path, text)),
+            other => {
+                self.error(&path, &format!("expected a string, found {}", described(&other)));
+                None
+            }
+        });
+        Some(texts.collect())
+    }
+
     pub(crate) fn string(&mut self, key: &'static str) -> Option<String> {
         self.take(key, "a string", |value| match value {
             Value::String(text) => Ok(text),
@@ -80,6 +177,10 @@ impl<'e> Reader<'e> {
     /// A file or folder: its name is not empty, and the system takes it.
     pub(crate) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
         let text = self.string(key)?;
+        self.checked_path(key, text)
+    }
+
+    fn checked_path(&mut self, key: &str, text: String) -> Option<PathBuf> {
         if text.is_empty() || text.contains('\0') {
             self.error(key, &format!("expected a path, found {text:?}"));
             return None;
@@ -203,6 +304,10 @@ impl<'e> Reader<'e> {
 fn segment(key: &str) -> Cow<'_, str> {
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if !key.is_empty() && key.bytes().all(bare) { key.into() } else { format!("{key:?}").into() }
+}
+
+fn is_text_or_array(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Array(_))
 }
 
 fn into_table(value: Value) -> Result<Table, Value> {

@@ -61,6 +61,10 @@ impl Screen {
         self.own.then(|| self.lines.lost())
     }
 
+    pub(crate) fn has_colours(&self) -> bool {
+        self.colours
+    }
+
     pub(crate) fn flush(&self, limit: Duration) {
         if self.own {
             self.lines.flush(limit);

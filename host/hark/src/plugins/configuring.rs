@@ -31,6 +31,11 @@ impl Manager {
                 let plugins = if changed == 1 { "plugin" } else { "plugins" };
                 tracing::info!("configuration reloaded: {changed} {plugins} affected");
                 waits_for_the_next_start(&config.host.differing(&host));
+                self.options.dev.send_if_modified(|dev| {
+                    let differs = *dev != config.dev;
+                    dev.clone_from(&config.dev);
+                    differs
+                });
                 self.config_error = None;
                 let now = Instant::now();
                 for (plugin, slot) in &mut self.slots {

@@ -1,0 +1,226 @@
+//! What `hark dev` says of a build.
+//!
+//! Used by [`super::builder`]. Invariant: one line for each thing that happens; a command's own words follow indented.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hark_sandbox::LogLevel;
+
+use super::guard::Ending;
+use super::runner::Finished;
+use super::snapshot::Changes;
+use super::state::Cause;
+use crate::config::Build;
+use crate::output::Output;
+
+/// In the screen's column for plugins.
+const WHO: &str = "build";
+
+/// Lines of the beginning, and of the end, that are shown of the output of a command that did well.
+const FEW: usize = 10;
+
+/// Characters of a command line that are shown.
+const COMMAND: usize = 200;
+
+/// Paths that are named in one line.
+const NAMED: usize = 5;
+
+/// Exit code of `sh` if there is no such command.
+const NOT_FOUND: i32 = 127;
+
+/// See the file's head.
+#[derive(Clone)]
+pub(super) struct Words {
+    output: Arc<Output>,
+    command: String,
+    /// Paths are shown relative to it.
+    folder: PathBuf,
+}
+
+impl Words {
+    pub(super) fn new(output: Arc<Output>, build: &Build, folder: PathBuf) -> Self {
+        let command = one_line(build.run.trim(), COMMAND);
+        Self { output, command, folder }
+    }
+
+    /// Whether colours may be shown.
+    pub(super) fn has_colours(&self) -> bool {
+        self.output.has_colours()
+    }
+
+    pub(super) fn running(&self, cause: &Cause) {
+        let Self { command, folder, .. } = self;
+        let why = match described(&cause.changes, folder) {
+            None => String::new(),
+            Some(what) if cause.own => format!(" ({what} while it ran)"),
+            Some(what) => format!(" ({what})"),
+        };
+        self.say(LogLevel::Info, &format!("running: {command}{why}"));
+    }
+
+    /// It was ended, or is left to finish, although these have changed.
+    pub(super) fn outdated(&self, changes: &Changes, after: Duration) {
+        let what = described(changes, &self.folder).unwrap_or_default();
+        self.say(LogLevel::Info, &format!("outdated after {}, is ended: {what}", time(after)));
+    }
+
+    pub(super) fn let_finish(&self, changes: &Changes) {
+        let what = described(changes, &self.folder).unwrap_or_default();
+        self.say(
+            LogLevel::Warn,
+            &format!(
+                "outdated again ({what}), but left to finish, since it was ended three times in a row; if it is the build \
+                 that writes there, put that into `ignore` of [dev] in hark.toml"
+            ),
+        );
+    }
+
+    /// It takes its time.
+    pub(super) fn goes_on(&self, after: Duration, line: Option<&str>) {
+        let line = line.map_or_else(|| "it has said nothing yet".to_owned(), str::to_owned);
+        self.say(LogLevel::Info, &format!("still running after {}: {line}", time(after)));
+    }
+
+    /// It has ended by itself. Says whether it did well.
+    pub(super) fn finished(&self, finished: &Finished) -> bool {
+        let Finished { report, kept } = finished;
+        let took = time(report.took);
+        let colours = self.has_colours();
+        let well = report.ending == Ending::Exited(0);
+        let (level, line) = match &report.ending {
+            Ending::Exited(0) => (LogLevel::Info, format!("done in {took}")),
+            Ending::Exited(NOT_FOUND) => (
+                LogLevel::Error,
+                format!("FAILED (exit {NOT_FOUND}: sh does not find a command) after {took}"),
+            ),
+            Ending::Exited(code) => (LogLevel::Error, format!("FAILED (exit {code}) after {took}")),
+            Ending::Killed(signal) => (LogLevel::Error, format!("FAILED (signal {signal}) after {took}")),
+            Ending::NotStarted(reason) => (LogLevel::Error, format!("FAILED, it cannot be run: {reason}")),
+            Ending::Lost(reason) => (LogLevel::Error, format!("FAILED, how is not known: {reason}")),
+        };
+        self.say(level, &line);
+        self.quote(&kept.lines(colours, well.then_some(FEW)));
+        match report.left {
+            0 => {}
+            1 => self.say(LogLevel::Warn, "a process that it left running was ended"),
+            left => self.say(LogLevel::Warn, &format!("{left} processes that it left running were ended")),
+        }
+        well
+    }
+
+    /// It did well, and no plugin is another one for it.
+    pub(super) fn nothing_new(&self, plugins: &Path) {
+        let plugins = plugins.display();
+        self.say(
+            LogLevel::Warn,
+            &format!("no plugin in {plugins} has changed: is the output copied there ($HARK_PLUGINS)?"),
+        );
+    }
+
+    /// What it writes is another thing each time.
+    pub(super) fn learned(&self, files: &BTreeSet<PathBuf>, folders: &BTreeSet<PathBuf>) {
+        let files = files.iter().map(|path| shown(path, &self.folder));
+        let folders = folders.iter().map(|path| format!("new files in {}", shown(path, &self.folder)));
+        let all = named(files.chain(folders).collect());
+        self.say(
+            LogLevel::Warn,
+            &format!(
+                "it writes {all} otherwise each time, and would start itself for ever: that does not start it any more; \
+                 put it into `ignore` of [dev] in hark.toml, or into .gitignore"
+            ),
+        );
+    }
+
+    /// Something about the sources.
+    pub(super) fn complain(&self, complaint: &str) {
+        self.say(LogLevel::Warn, &one_line(complaint, 1000));
+    }
+
+    fn say(&self, level: LogLevel, message: &str) {
+        self.output.news(WHO, level, message);
+    }
+
+    fn quote(&self, lines: &[String]) {
+        if lines.is_empty() {
+            return;
+        }
+        // What a colour began ends with the last line.
+        let end = if self.has_colours() { "\x1b[0m" } else { "" };
+        let lines: Vec<String> = lines.iter().map(|line| format!("    {line}")).collect();
+        self.output.say(&format!("{}{end}", lines.join("\n")));
+    }
+}
+
+/// `src/lib.rs changed, and 2 more`; none if nothing has.
+fn described(changes: &Changes, folder: &Path) -> Option<String> {
+    let first = changes.paths().next()?;
+    let what = if changes.modified.contains(first) {
+        "changed"
+    } else if changes.added.contains(first) {
+        "added"
+    } else {
+        "removed"
+    };
+    let more = match changes.paths().count() {
+        1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    Some(format!("{} {what}{more}", shown(first, folder)))
+}
+
+fn named(mut names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
+}
+
+fn shown(path: &Path, folder: &Path) -> String {
+    one_line(&path.strip_prefix(folder).unwrap_or(path).to_string_lossy(), 200)
+}
+
+/// Without control characters, and not longer than so many characters.
+fn one_line(text: &str, most: usize) -> String {
+    let plain: String =
+        text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(most + 1).collect();
+    if plain.chars().count() <= most { plain } else { plain.chars().take(most).chain(['…']).collect() }
+}
+
+fn time(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 60.. => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_told_by_the_first_of_them_and_how_many_more_there_are() {
+        let mut changes = Changes::default();
+        let tell = |changes: &Changes| described(changes, Path::new("/w"));
+        assert_eq!(tell(&changes), None);
+        changes.removed.insert("/w/old".into());
+        assert_eq!(tell(&changes).as_deref(), Some("old removed"));
+        changes.added.insert("/w/src/a\nb".into());
+        assert_eq!(tell(&changes).as_deref(), Some("src/a b added, and 1 more"));
+        changes.modified.insert("/else/lib.rs".into());
+        assert_eq!(tell(&changes).as_deref(), Some("/else/lib.rs changed, and 2 more"));
+    }
+
+    #[test]
+    fn lists_and_lines_are_bounded() {
+        assert_eq!(named((0..7).map(|n| n.to_string()).collect()), "0, 1, 2, 3, 4, 2 more");
+        assert_eq!(one_line("ab\tcd", 4), "ab c…");
+        assert_eq!(one_line("abcd", 4), "abcd");
+        assert_eq!(time(Duration::from_millis(1240)), "1.2 s");
+        assert_eq!(time(Duration::from_secs(125)), "2 min 5 s");
+    }
+}
