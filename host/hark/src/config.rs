@@ -25,6 +25,7 @@ use reader::Reader;
 
 use crate::admin::AdminAddress;
 use crate::artefacts::CacheFolder;
+use crate::folder::WatchMode;
 use crate::telemetry::LogFilter;
 
 /// Bytes of the largest file that is read: a thousand times what one has.
@@ -64,6 +65,10 @@ pub(crate) struct HostConfig {
     pub(crate) wasm_stack: Option<usize>,
     /// `core_dumps`: where they are kept, relative to the file's own folder; none: nowhere.
     pub(crate) core_dumps: Option<PathBuf>,
+    /// `watch`: how changes of files come to be known.
+    pub(crate) watch: Option<WatchMode>,
+    /// `poll_interval`: how often files are looked at although nothing was told of them.
+    pub(crate) poll_interval: Option<Duration>,
 }
 
 impl HostConfig {
@@ -81,6 +86,8 @@ impl HostConfig {
             strip_managed_fields,
             wasm_stack,
             core_dumps,
+            watch,
+            poll_interval,
         } = self;
         let keys = [
             ("host.plugins", *plugins != other.plugins),
@@ -93,6 +100,8 @@ impl HostConfig {
             ("host.strip_managed_fields", *strip_managed_fields != other.strip_managed_fields),
             ("host.wasm_stack", *wasm_stack != other.wasm_stack),
             ("host.core_dumps", *core_dumps != other.core_dumps),
+            ("host.watch", *watch != other.watch),
+            ("host.poll_interval", *poll_interval != other.poll_interval),
         ];
         keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
@@ -187,6 +196,13 @@ pub(crate) enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// There is no such file.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    }
+}
+
 impl Config {
     /// Reads and checks the file.
     ///
@@ -267,6 +283,11 @@ fn read_host(reader: &mut Reader<'_>) -> HostConfig {
         strip_managed_fields: reader.boolean("strip_managed_fields"),
         wasm_stack: reader.bytes("wasm_stack", 64 << 10, 64 << 20),
         core_dumps: reader.unless_off("core_dumps", |reader| reader.path("core_dumps")).flatten(),
+        watch: reader.choice(
+            "watch",
+            &[("auto", WatchMode::Auto), ("events", WatchMode::Events), ("poll", WatchMode::Poll)],
+        ),
+        poll_interval: reader.duration("poll_interval", Duration::from_millis(10), Duration::from_secs(3600)),
     }
 }
 
@@ -434,6 +455,8 @@ mod tests {
             ("strip_managed_fields", "false"),
             ("wasm_stack", "\"1MiB\""),
             ("core_dumps", "\"c\""),
+            ("watch", "\"poll\""),
+            ("poll_interval", "\"10ms\""),
         ];
         for (key, value) in changes {
             let host = parse(&format!("[host]\n{key} = {value}")).expect("valid").host;

@@ -21,6 +21,7 @@ use crate::config::{Config, ConfigError, DevConfig};
 use crate::core_dumps::DumpWriter;
 use crate::dead_letters::{self, Cluster, DeadLetters};
 use crate::dev::{BuildOptions, Building, Builds, Own};
+use crate::folder::{LookOptions, Looker, Place};
 use crate::output::Output;
 use crate::plugins::view::View;
 use crate::plugins::{Manager, ManagerOptions};
@@ -42,13 +43,14 @@ impl ConfigFile {
     /// [`ConfigError`] if the file named is not there, or any file says something that it may not.
     pub(crate) fn find(named: Option<PathBuf>) -> Result<Self, ConfigError> {
         let expected = named.is_some();
-        let mut file = Self {
-            path: named.unwrap_or_else(|| PathBuf::from("hark.toml")),
-            expected,
-            current: Config::default(),
-        };
-        file.reload()?;
-        Ok(file)
+        let path = named.unwrap_or_else(|| PathBuf::from("hark.toml"));
+        match Config::load(&path) {
+            Ok(current) => Ok(Self { path, expected: true, current }),
+            Err(error) if error.is_absence() && !expected => {
+                Ok(Self { path, expected, current: Config::default() })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Where it is, or would be.
@@ -61,21 +63,24 @@ impl ConfigFile {
         &self.current
     }
 
-    /// Reads the file again; none if it says the same as before.
+    /// Takes what the file says now; none if that is the same as before.
     ///
     /// # Errors
-    /// [`ConfigError`]: what was valid before stays.
-    pub(crate) fn reload(&mut self) -> Result<Option<&Config>, ConfigError> {
-        if !self.expected && !self.path.exists() {
-            return Ok(None);
+    /// Why it says nothing: what was valid before stays.
+    pub(crate) fn take<'a>(
+        &mut self,
+        read: &'a Result<Config, ConfigError>,
+    ) -> Result<Option<&Config>, &'a ConfigError> {
+        match read {
+            Err(error) if error.is_absence() && !self.expected => Ok(None),
+            Err(error) => Err(error),
+            Ok(config) => {
+                self.expected = true;
+                let differs = *config != self.current;
+                self.current = config.clone();
+                Ok(differs.then_some(&self.current))
+            }
         }
-        self.expected = true;
-        let config = Config::load(&self.path)?;
-        if config == self.current {
-            return Ok(None);
-        }
-        self.current = config;
-        Ok(Some(&self.current))
     }
 }
 
@@ -121,6 +126,8 @@ pub(crate) async fn run_plugins(
     let engine = engine.context("cannot start the Wasm engine")?;
     let core_dumps = open_core_dumps(&config);
     let folder = plugins_folder(args, &config);
+    let looker = Looker::start(look_options(folder.clone(), &config, mode.is_dev()));
+    let looker = looker.context("cannot start the thread that looks at the plugins folder")?;
     let (view, views) = watch::channel(Arc::new(View::default()));
     let (pulse, heart) = admin::pulse();
     let dead_letters = open_dead_letters(&server, &config, admin.as_ref(), mode.is_dev());
@@ -151,7 +158,7 @@ pub(crate) async fn run_plugins(
             Some(start_builds(building, args, &config, folder, output.clone(), dev_config))
         }
     };
-    let manager = Manager::new(options, config, engine, factory, output);
+    let manager = Manager::new(options, config, looker, engine, factory, output);
     let stop = async {
         signals.first().await;
         if let Some(builds) = &mut builds {
@@ -179,15 +186,9 @@ fn start_builds(
     dev: watch::Receiver<DevConfig>,
 ) -> Builds {
     let base = config.path().parent().unwrap_or(Path::new("")).to_owned();
-    let core_dumps = config.current().host.core_dumps.as_ref().map(|folder| base.join(folder));
-    let folders = [state_folder(config), artefacts::cache_folder(config), core_dumps];
     let trace = args.trace.clone().filter(|trace| trace != Path::new("-"));
     let files = [Some(config.path().to_owned()), Some(building.kubeconfig), trace];
-    let own = Own {
-        plugins,
-        folders: folders.into_iter().flatten().collect(),
-        files: files.into_iter().flatten().collect(),
-    };
+    let own = Own { plugins, folders: own_folders(config), files: files.into_iter().flatten().collect() };
     Builds::start(BuildOptions { command: building.command, base, own, output, config: dev })
 }
 
@@ -231,6 +232,24 @@ fn plugins_folder(args: &CommonArgs, config: &ConfigFile) -> PathBuf {
     }
 }
 
+/// Folders of the host's own, which may lie in what it looks at.
+fn own_folders(config: &ConfigFile) -> Vec<PathBuf> {
+    let folders = [artefacts::cache_folder(config), state_folder(config), core_dumps_folder(config)];
+    folders.into_iter().flatten().collect()
+}
+
+/// What is looked at, and how.
+fn look_options(folder: PathBuf, config: &ConfigFile, dev: bool) -> LookOptions {
+    let own = own_folders(config);
+    let host = &config.current().host;
+    LookOptions {
+        place: Place { folder, text: dev, own },
+        configuration: config.path().to_owned(),
+        watch: host.watch.unwrap_or_default(),
+        poll: host.poll_interval,
+    }
+}
+
 /// Where the host keeps what outlives it: the file's (relative to the file), else the user's; none without a home.
 pub(crate) fn state_folder(config: &ConfigFile) -> Option<PathBuf> {
     let base = config.path().parent().unwrap_or(Path::new(""));
@@ -246,10 +265,14 @@ fn open_dead_letters(server: &str, config: &ConfigFile, admin: Option<&Admin>, d
     DeadLetters::open(state_folder(config).as_deref(), &cluster, admin.map(Admin::address))
 }
 
-/// Where core dumps go (relative to the file), if they are to be kept; plugins run without them too.
-fn open_core_dumps(config: &ConfigFile) -> Option<Arc<DumpWriter>> {
+/// Where core dumps go (relative to the file), if they are to be kept.
+fn core_dumps_folder(config: &ConfigFile) -> Option<PathBuf> {
     let base = config.path().parent().unwrap_or(Path::new(""));
-    let folder = base.join(config.current().host.core_dumps.as_ref()?);
-    let opened = DumpWriter::open(&folder);
+    Some(base.join(config.current().host.core_dumps.as_ref()?))
+}
+
+/// Plugins run without core dumps too.
+fn open_core_dumps(config: &ConfigFile) -> Option<Arc<DumpWriter>> {
+    let opened = DumpWriter::open(&core_dumps_folder(config)?);
     opened.inspect_err(|error| tracing::warn!("no core dumps are kept: {error}")).ok()
 }

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `looking` | what lies in the folder |
 //! | `configuring` | what the operator says |
-//! | `slot` | what is known of one plugin |
+//! | `slot`, `pace` | what is known of one plugin |
 //! | `prepare`, `content`, `starting` | a version on its way |
 //! | `installing`, `taking_over`, `carried` | a version that is ready |
 //! | `running`, `reporting`, `observer` | a version that runs |
@@ -21,6 +21,7 @@ mod content;
 mod installing;
 mod looking;
 mod observer;
+mod pace;
 mod prepare;
 mod reporting;
 mod running;
@@ -29,7 +30,7 @@ mod starting;
 mod taking_over;
 pub(crate) mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -43,18 +44,18 @@ use crate::admin::Heart;
 use crate::config::DevConfig;
 use crate::core_dumps::DumpWriter;
 use crate::dead_letters::DeadLetters;
-use crate::folder::ChangeWatch;
+use crate::folder::{Looker, Seen};
 use crate::host::ConfigFile;
 use crate::output::Output;
 use crate::timings::ReloadStats;
 
-use self::configuring::watch_config;
+use self::looking::Complaints;
 use self::prepare::{Job, Permits, Prepared};
 use self::running::Running;
-use self::slot::Slot;
+use self::slot::{Begin, Slot};
 use self::starting::Unused;
 use self::taking_over::Swapped;
-use self::view::{FolderState, View};
+use self::view::View;
 
 /// What the manager works with.
 pub(crate) struct ManagerOptions {
@@ -78,10 +79,12 @@ pub(crate) struct ManagerOptions {
 
 /// Everything that can change what runs.
 enum Event {
-    /// It is time to look at the folder.
-    Look,
-    /// The configuration file changed.
+    /// A look at the folder found something else than the one before; `false`: there will be no more looks.
+    Seen(bool),
+    /// The configuration file was read.
     Configure,
+    /// It is time to try a version, or to try it again.
+    Due,
     /// A version has been prepared, or not.
     Prepared(Box<Prepared>),
     /// A version has taken over from another.
@@ -103,11 +106,10 @@ pub(crate) struct Manager {
     factory: Arc<Factory>,
     output: Arc<Output>,
     slots: BTreeMap<String, Slot>,
-    folder_state: FolderState,
-    /// Stems that two files claim, with what is wrong about that.
-    disputed: BTreeMap<String, String>,
-    /// What was complained of at the last look, so that each fault is reported once.
-    complaints: BTreeSet<String>,
+    looker: Looker,
+    /// What the looks found last.
+    seen: Arc<Seen>,
+    complaints: Complaints,
     reloads: ReloadStats,
     permits: Arc<Permits>,
     /// Plugins whose files are gone, until they have ended.
@@ -121,6 +123,7 @@ impl Manager {
     pub(crate) fn new(
         options: ManagerOptions,
         config: ConfigFile,
+        looker: Looker,
         engine: Engine,
         factory: Arc<Factory>,
         output: Arc<Output>,
@@ -136,9 +139,9 @@ impl Manager {
             factory,
             output,
             slots: BTreeMap::new(),
-            folder_state: FolderState::Unseen,
-            disputed: BTreeMap::new(),
-            complaints: BTreeSet::new(),
+            looker,
+            seen: Arc::default(),
+            complaints: Complaints::default(),
             reloads: ReloadStats::default(),
             permits,
             leaving: Vec::new(),
@@ -150,21 +153,31 @@ impl Manager {
 
     /// Runs until `stop` is ready, then lets the plugins finish what is queued.
     pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) {
-        let mut folder = ChangeWatch::new(self.options.folder.clone());
-        tokio::spawn(watch_config(self.config.path().to_owned(), self.events.clone()));
+        let mut looks = true;
         let mut stop = std::pin::pin!(stop.fuse());
         loop {
+            let due = self.slots.values().filter_map(Slot::due).min();
             let event = tokio::select! {
                 () = &mut stop => Event::Stop,
-                () = folder.next() => Event::Look,
+                seen = self.looker.seen.changed(), if looks => Event::Seen(seen.is_ok()),
+                Ok(()) = self.looker.configuration.changed() => Event::Configure,
+                () = reached(due) => Event::Due,
                 () = self.options.heart.asked() => Event::Asked,
                 // The manager holds a sender itself, so there is always a next event.
                 Some(event) = self.inbox.recv() => event,
             };
             match event {
                 Event::Stop => break,
-                Event::Look => self.look(),
+                Event::Seen(true) => {
+                    let seen = self.looker.seen.borrow_and_update().clone();
+                    self.seen(seen);
+                }
+                Event::Seen(false) => {
+                    looks = false;
+                    self.blind();
+                }
                 Event::Configure => self.configure(),
+                Event::Due => self.prepare_changed(),
                 Event::Prepared(prepared) => self.prepared(*prepared),
                 Event::Swapped(swapped) => self.swapped(*swapped),
                 Event::Died { plugin } => self.died(&plugin),
@@ -188,11 +201,13 @@ impl Manager {
         let slots = self.slots.iter().map(|(name, slot)| slot.view(name)).collect();
         let view = View {
             folder: self.options.folder.clone(),
-            folder_state: self.folder_state.clone(),
+            folder_state: self.seen.state.clone(),
+            folder_way: self.seen.way.clone(),
+            looks: self.looker.stats.clone(),
             config_error: self.config_error.clone(),
             stopping,
             reloads: self.reloads,
-            plugins: view::with_disputes(slots, &self.disputed),
+            plugins: view::with_disputes(slots, &looking::disputes(&self.seen.disputed)),
         };
         self.options.view.send_replace(Arc::new(view));
     }
@@ -209,13 +224,21 @@ impl Manager {
     fn prepare(&mut self, plugin: &str) {
         let Some(slot) = self.slots.get_mut(plugin) else { return };
         let config = self.config.current().plugin(plugin);
-        let Some((file, noticed)) = slot.begin(&config, Instant::now()) else { return };
+        let (file, noticed) = match slot.begin(&config, Instant::now()) {
+            Begin::Version(file, noticed) => (file, noticed),
+            Begin::Nothing => return,
+            Begin::Paced => {
+                let message = "its file changes all the time: one version a second is taken from now on";
+                return self.output.news(plugin, LogLevel::Warn, message);
+            }
+        };
         let job = Job {
             plugin: plugin.to_owned(),
             file,
             config,
             noticed,
             known: slot.known(),
+            seen: self.looker.seen.clone(),
             allow_wat: self.options.allow_wat,
             compile: self.options.compile,
             engine: self.engine.clone(),
@@ -232,10 +255,19 @@ impl Manager {
         });
     }
 
-    /// A plugin's thread ended by itself: a fault of ours. The plugin is started again by the next look.
+    /// A plugin's thread ended by itself: a fault of ours. The plugin is started again.
     fn died(&mut self, plugin: &str) {
-        if self.slots.remove(plugin).is_some() {
+        if let Some(slot) = self.slots.get_mut(plugin) {
+            slot.died(Instant::now());
             self.output.news(plugin, LogLevel::Error, "its thread ended unexpectedly: starting it again");
         }
+    }
+}
+
+/// Waits for a moment; for ever if there is none.
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }

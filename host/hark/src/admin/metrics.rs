@@ -1,13 +1,15 @@
 //! `/metrics`: every number there is, as Prometheus reads them.
 //!
-//! Used by the paths of the admin port. One file a subject: what the host is ([`host`]), the process ([`process`]),
-//! the compilers ([`compile`]), reloads ([`reload`]), log, screen and trace ([`output`]), the informers ([`informer`]), the plugins
+//! Used by the paths of the admin port. One file a subject: what the host is ([`host`]), the looks at its folder
+//! ([`folder`]), the process ([`process`]), the compilers ([`compile`]), reloads ([`reload`]), log, screen and trace
+//! ([`output`]), the informers ([`informer`]), the plugins
 //! ([`plugin`]). Each is a table of [`Metric`]s: a family, and how its
 //! value is read from the facts. Invariants: names end in their unit, counters in `_total`; labels name resources,
 //! plugins and fixed words, never an object, so the number of series is bounded by what runs. The table in the README
 //! is checked against these.
 
 mod compile;
+mod folder;
 mod host;
 mod informer;
 mod output;
@@ -79,6 +81,7 @@ impl Series<'_, '_> {
 pub(super) fn expose(snapshot: &Snapshot) -> String {
     let mut out = Exposition::default();
     each(&mut out, host::METRICS, std::slice::from_ref(&*snapshot.view), |_| Vec::new());
+    each(&mut out, folder::METRICS, std::slice::from_ref(&*snapshot.view), |_| Vec::new());
     each(&mut out, output::METRICS, std::slice::from_ref(&snapshot.lost_lines), |_| Vec::new());
     each(&mut out, reload::METRICS, std::slice::from_ref(&snapshot.view.reloads), |_| Vec::new());
     each(&mut out, compile::METRICS, std::slice::from_ref(&snapshot.compiled), |_| Vec::new());

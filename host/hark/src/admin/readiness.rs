@@ -6,7 +6,7 @@
 //! first list) has its line, with `[-]`, and leaves the host ready: it heals by itself (delivery contracts 3, 12 and 13).
 
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use hark_informer::listener::{Health, HealthState};
 use hark_informer::reflector::{Phase, Problem};
@@ -17,6 +17,9 @@ use crate::plugins::view::{Coming, FolderState, View};
 
 /// Characters of a message that are shown in a line.
 const SHOWN: usize = 500;
+
+/// A look at the folder that takes longer is one that hangs.
+const HANGS: Duration = Duration::from_secs(10);
 
 /// One line: what was looked at, and how it is.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,7 +96,14 @@ fn folder(view: &View) -> Check {
     let subject = format!("folder {}", view.folder.display());
     match &view.folder_state {
         FolderState::Unseen => Check::new(subject, Verdict::Bad, "not looked at yet"),
-        FolderState::Readable => Check::new(subject, Verdict::Good, "ok"),
+        FolderState::Readable => match view.looks.under_way().filter(|lasts| *lasts > HANGS) {
+            None => Check::new(subject, Verdict::Good, format!("ok, {}", view.folder_way)),
+            Some(lasts) => {
+                let text =
+                    format!("its file system has not answered for {} s; what runs goes on", lasts.as_secs());
+                Check::new(subject, Verdict::Excused, text)
+            }
+        },
         FolderState::Unreadable(error) => {
             Check::new(subject, Verdict::Bad, format!("cannot be read, what runs goes on: {error}"))
         }

@@ -54,6 +54,8 @@ const HOST: &[(&str, Takes)] = &[
     ("wasm_stack", Takes::Bytes(64 << 10, 64 << 20)),
     ("core_dumps", Takes::OrOff(&Takes::Path)),
     ("strip_managed_fields", Takes::Truth),
+    ("watch", Takes::OneOf(&["auto", "events", "poll"])),
+    ("poll_interval", Takes::Millis(10, 3_600_000)),
     ("colour", Takes::Unknown),
 ];
 const DEV: &[(&str, Takes)] = &[

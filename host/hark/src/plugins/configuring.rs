@@ -4,27 +4,20 @@
 //! once.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Event, Manager};
+use super::Manager;
 use crate::config::PluginConfig;
-use crate::folder::{ChangeWatch, Stamp};
-
-/// How long the configuration file must have been still before it is read: many ways of writing a file empty it
-/// first, and an empty file is a valid one.
-const CONFIG_STILL: Duration = Duration::from_millis(200);
 
 impl Manager {
-    /// Looks at the configuration file; plugins whose part of it changed get a new version.
+    /// Takes what the configuration file says now; plugins whose part of it changed get a new version.
     pub(super) fn configure(&mut self) {
+        let Some(read) = self.looker.configuration.borrow_and_update().clone() else { return };
         let before: BTreeMap<String, PluginConfig> =
             self.slots.keys().map(|plugin| (plugin.clone(), self.config.current().plugin(plugin))).collect();
         let host = self.config.current().host.clone();
-        match self.config.reload() {
+        match self.config.take(&read) {
             Ok(None) => self.config_error = None,
             Ok(Some(config)) => {
                 let changed = before.iter().filter(|(plugin, old)| config.plugin(plugin) != **old).count();
@@ -43,6 +36,7 @@ impl Manager {
                         slot.noticed = now;
                     }
                 }
+                self.complain();
                 self.prepare_changed();
             }
             Err(error) => {
@@ -62,30 +56,5 @@ fn waits_for_the_next_start(keys: &[&str]) {
         [] => {}
         [key] => tracing::warn!("{key} changed: acts at the next start"),
         keys => tracing::warn!("{} changed: act at the next start", keys.join(", ")),
-    }
-}
-
-/// Says so when the configuration file has changed and been still for [`CONFIG_STILL`]. Ends with the manager.
-pub(super) async fn watch_config(path: PathBuf, events: mpsc::Sender<Event>) {
-    let mut watch = ChangeWatch::new(path.clone());
-    let mut acted_on = Stamp::read(&path);
-    loop {
-        watch.next().await;
-        let mut stamp = Stamp::read(&path);
-        if stamp == acted_on {
-            continue;
-        }
-        loop {
-            tokio::time::sleep(CONFIG_STILL).await;
-            let now = Stamp::read(&path);
-            if now == stamp {
-                break;
-            }
-            stamp = now;
-        }
-        acted_on = stamp;
-        if events.send(Event::Configure).await.is_err() {
-            return;
-        }
     }
 }

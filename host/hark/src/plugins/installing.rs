@@ -26,10 +26,15 @@ impl Manager {
                 return self.install(&plugin, *version, ahead, timings);
             }
             Preparation::Same { hash } => {
-                slot.same(hash);
-                self.reloads.count(Reload::Unchanged);
+                // Nobody noticed a change if it was only looked at once more.
+                if !slot.same(hash) {
+                    self.reloads.count(Reload::Unchanged);
+                }
             }
-            Preparation::Stale => slot.try_again(),
+            Preparation::Stale => {
+                slot.try_again(Instant::now());
+                self.looker.look();
+            }
             Preparation::Hindered { message } => return self.hindered(&plugin, message),
             Preparation::Failed { hash, message } => {
                 let stays = stays(slot);

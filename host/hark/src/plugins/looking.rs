@@ -1,75 +1,119 @@
-//! The manager's look at the plugins folder: every slot is brought up to date with it.
+//! What the looks found, brought into every slot.
 //!
-//! Invariants: each fault of the folder is reported once, and again only after it was gone; a plugin stops only when its
-//! file has been gone for [`GRACE`] from a folder that could be read.
+//! Used by the manager. Invariants: each fault of the folder is reported once, and again only after it was gone; a plugin
+//! stops only when the looks say that its file is gone.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use hark_sandbox::LogLevel;
-use tokio::time::Instant;
 
 use super::Manager;
-use super::view::FolderState;
-use crate::folder::{self, Scan};
+use crate::folder::{FolderState, Seen, Standing, Way};
 
-/// How long a file may be gone before its plugin stops, so that `rm` then `cp`, or an editor's way of saving,
-/// is a change (design 4.12).
-const GRACE: Duration = Duration::from_secs(2);
+/// What is wrong in the folder, or odd; each is said once.
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    said: BTreeSet<(Grade, String)>,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Grade {
+    Error,
+    Warning,
+    Remark,
+}
+
+impl Complaints {
+    /// Says what was not said before, and forgets what does not hold any more.
+    fn say(&mut self, now: BTreeSet<(Grade, String)>) {
+        for (grade, complaint) in now.difference(&self.said) {
+            match grade {
+                Grade::Error => tracing::error!("{complaint}"),
+                Grade::Warning => tracing::warn!("{complaint}"),
+                Grade::Remark => tracing::info!("{complaint}"),
+            }
+        }
+        self.said = now;
+    }
+}
 
 impl Manager {
-    /// Looks at the folder and brings every slot up to date.
-    pub(super) fn look(&mut self) {
-        let mut complaints = BTreeSet::new();
-        match folder::scan(&self.options.folder, self.options.allow_wat) {
-            Ok(scan) => {
-                self.folder_state = FolderState::Readable;
-                self.disputed = scan.disputes();
-                complaints.extend(scan.complaints());
-                complaints.extend(self.tables_without_plugin(&scan));
-                self.update_slots(scan);
-                if self.slots.is_empty() {
-                    complaints.insert(format!(
-                        "no plugins in {} yet: copy a .wasm file there",
-                        self.options.folder.display()
-                    ));
-                }
-            }
-            Err(error) => {
-                self.folder_state = FolderState::Unreadable(error.to_string());
-                let folder = self.options.folder.display();
-                complaints.insert(format!("cannot read plugins folder {folder}: {error}; what runs goes on"));
-            }
-        }
-        for complaint in complaints.difference(&self.complaints) {
-            tracing::warn!("{complaint}");
-        }
-        self.complaints = complaints;
+    /// Takes in what the looks found.
+    pub(super) fn seen(&mut self, seen: Arc<Seen>) {
+        self.seen = seen;
+        self.update_slots();
+        self.complain();
         self.prepare_changed();
     }
 
+    /// The looker's thread has ended by itself: a fault of ours. What runs goes on.
+    pub(super) fn blind(&mut self) {
+        let message = "its thread has ended, which is a bug of the host's: restart it";
+        tracing::error!("nobody looks at the plugins folder and the configuration any more: {message}");
+        let state = FolderState::Unreadable(message.to_owned());
+        self.seen = Arc::new(Seen { state, ..Seen::clone(&self.seen) });
+    }
+
+    /// Says what is wrong, in the folder or in what the operator says of it.
+    pub(super) fn complain(&mut self) {
+        let seen = self.seen.clone();
+        let (folder, state) = (self.options.folder.display(), &seen.state);
+        let mut all = BTreeSet::new();
+        match state {
+            FolderState::Unseen => return,
+            FolderState::Unreadable(error) => {
+                let complaint = format!("cannot read plugins folder {folder}: {error}; what runs goes on");
+                all.insert((Grade::Warning, complaint));
+            }
+            FolderState::Readable => {
+                if self.slots.is_empty() && seen.files.is_empty() {
+                    all.insert((
+                        Grade::Warning,
+                        format!("no plugins in {folder} yet: copy a .wasm file there"),
+                    ));
+                }
+                let tables = self.tables_without_plugin(&seen);
+                all.extend(tables.into_iter().map(|complaint| (Grade::Warning, complaint)));
+                all.extend(complaints(&seen));
+            }
+        }
+        if seen.way != Way::Events {
+            all.insert((Grade::Remark, format!("plugins folder {folder}: {}", seen.way)));
+        }
+        self.complaints.say(all);
+    }
+
     /// A misspelt name would otherwise be a table that silently means nothing.
-    fn tables_without_plugin(&self, scan: &Scan) -> Vec<String> {
+    fn tables_without_plugin(&self, seen: &Seen) -> Vec<String> {
         let (config, folder) = (self.config.path().display(), self.options.folder.display());
-        let known = |name: &String| scan.files.contains_key(name) || scan.disputed.contains_key(name);
+        let known = |name: &String| seen.files.contains_key(name) || seen.disputed.contains_key(name);
         let names = self.config.current().plugin_names().filter(|name| !known(name));
         names
             .map(|name| format!("{config} has [plugins.{name}], but there is no {name}.wasm in {folder}"))
             .collect()
     }
 
-    fn update_slots(&mut self, scan: Scan) {
-        let now = Instant::now();
-        for (plugin, file) in &scan.files {
-            self.slots.entry(plugin.clone()).or_default().file_is(file.clone(), now);
-        }
-        let present = |plugin: &String| scan.files.contains_key(plugin) || scan.disputed.contains_key(plugin);
-        let absent: Vec<String> = self.slots.keys().filter(|plugin| !present(plugin)).cloned().collect();
-        for plugin in absent {
-            let Some(slot) = self.slots.get_mut(&plugin) else { continue };
-            if slot.file_is_gone_for(GRACE, now) {
-                self.remove(&plugin);
+    fn update_slots(&mut self) {
+        let seen = self.seen.clone();
+        for (plugin, standing) in &seen.files {
+            match standing {
+                Standing::Settled(file) => {
+                    self.slots.entry(plugin.clone()).or_default().file_is(Some(file));
+                }
+                // A plugin is there from its first whole file on.
+                Standing::Settling(_) | Standing::Leaving => {
+                    if let Some(slot) = self.slots.get_mut(plugin) {
+                        slot.file_is(None);
+                    }
+                }
             }
+        }
+        let absent = self.slots.keys().filter(|plugin| !seen.files.contains_key(*plugin));
+        for plugin in absent.cloned().collect::<Vec<_>>() {
+            self.remove(&plugin);
         }
     }
 
@@ -81,5 +125,55 @@ impl Manager {
             self.leaving.retain_mut(|one| !one.has_ended());
             self.leaving.push(running);
         }
+    }
+}
+
+/// The stems that different files claim, with what is wrong about that.
+pub(super) fn disputes(disputed: &BTreeMap<String, Vec<PathBuf>>) -> BTreeMap<String, String> {
+    let message = |paths: &[PathBuf]| {
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        format!("{} have the same stem: keep one; what runs goes on", paths.join(" and "))
+    };
+    disputed.iter().map(|(plugin, paths)| (plugin.clone(), message(paths))).collect()
+}
+
+/// What is wrong in the folder, apart from what is wrong in the files.
+fn complaints(seen: &Seen) -> Vec<(Grade, String)> {
+    let disputed = disputes(&seen.disputed).into_iter();
+    let disputed = disputed.map(|(plugin, message)| (Grade::Error, format!("{plugin}: {message}")));
+    let unreadable = seen.unreadable.iter();
+    let unreadable = unreadable
+        .map(|(path, reason)| (Grade::Warning, format!("cannot read {path:?}: {reason}; what runs goes on")));
+    let refused = seen.refused.iter();
+    let refused = refused.map(|(path, reason)| (Grade::Warning, format!("{path:?}: {reason}")));
+    let twins = seen.twins.iter();
+    let twins = twins.map(|(path, first)| {
+        (Grade::Remark, format!("{path:?} is {first:?} under another name: one plugin"))
+    });
+    disputed.chain(unreadable).chain(refused).chain(twins).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_graded_and_told_with_every_path() {
+        let path = |name: &str| PathBuf::from(format!("p/{name}"));
+        let seen = Seen {
+            state: FolderState::Readable,
+            disputed: BTreeMap::from([("a".into(), vec![path("a.wasm"), path("s/a.wasm")])]),
+            refused: BTreeMap::from([(path("b\n.wasm"), "odd".into())]),
+            twins: BTreeMap::from([(path("s/c.wasm"), path("c.wasm"))]),
+            unreadable: BTreeMap::from([(path("t"), "no".into())]),
+            ..Seen::default()
+        };
+        let want = [
+            (Grade::Error, "a: p/a.wasm and p/s/a.wasm have the same stem: keep one; what runs goes on"),
+            (Grade::Warning, "cannot read \"p/t\": no; what runs goes on"),
+            (Grade::Warning, "\"p/b\\n.wasm\": odd"),
+            (Grade::Remark, "\"p/s/c.wasm\" is \"p/c.wasm\" under another name: one plugin"),
+        ];
+        assert_eq!(complaints(&seen), want.map(|(grade, text)| (grade, text.to_owned())));
     }
 }

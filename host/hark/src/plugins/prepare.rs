@@ -12,7 +12,7 @@ use hark_sandbox::{
     Compile, ContentHash, Context, DescribeError, Description, Engine, GuestLine, GuestLog, HashedBytes,
     LARGE_PLUGIN_BYTES, LoadError, LoadOptions, LogLevel, Plugin, StartReason, Usage,
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::Instant;
 
 use super::content::Content;
@@ -22,15 +22,12 @@ use super::starting::{Ahead, Unused};
 use crate::aside::{self, Lost};
 use crate::config::PluginConfig;
 use crate::core_dumps::DumpWriter;
-use crate::folder::{PluginFile, Stamp};
+use crate::folder::{PluginFile, Seen, Stamp, Standing};
 use crate::output::Output;
 use crate::timings::{self, Timings};
 
 /// How long a file must have been still before its content is called broken rather than half-written.
 const STILL: Duration = Duration::from_millis(400);
-
-/// How often a file that was no good is looked at meanwhile.
-const STILL_POLL: Duration = Duration::from_millis(10);
 
 /// Versions prepared at a time.
 const PREPARING: usize = 2;
@@ -62,6 +59,8 @@ pub(crate) struct Job {
     pub(crate) config: PluginConfig,
     pub(crate) noticed: Instant,
     pub(crate) known: Known,
+    /// What the looks find meanwhile.
+    pub(crate) seen: watch::Receiver<Arc<Seen>>,
     pub(crate) allow_wat: bool,
     /// How to compile if the configuration does not say.
     pub(crate) compile: Compile,
@@ -155,9 +154,11 @@ impl Job {
     /// Does the work, when permits are free.
     pub(crate) async fn run(self, permits: &Permits) -> Prepared {
         let (plugin, file, config) = (self.plugin.clone(), self.file.clone(), self.config.clone());
-        let noticed = self.noticed;
+        let (noticed, seen) = (self.noticed, self.seen.clone());
         let result = match self.load_and_start(permits).await {
-            Preparation::Failed { .. } if still_changing(&file, noticed).await => Preparation::Stale,
+            Preparation::Failed { .. } if still_changing(&plugin, &file, noticed, seen).await => {
+                Preparation::Stale
+            }
             result => result,
         };
         Prepared { plugin, file, config, result }
@@ -340,15 +341,20 @@ fn describe(plugin: &Plugin, context: &Context) -> Result<Description, NotDescri
 }
 
 /// Says whether the file changes before it has been still for long enough.
-async fn still_changing(file: &PluginFile, noticed: Instant) -> bool {
-    let still = noticed + STILL;
-    loop {
-        if Stamp::read(&file.path) != Some(file.stamp) {
-            return true;
-        }
-        if Instant::now() >= still {
-            return false;
-        }
-        tokio::time::sleep(STILL_POLL).await;
+async fn still_changing(
+    plugin: &str,
+    file: &PluginFile,
+    noticed: Instant,
+    mut seen: watch::Receiver<Arc<Seen>>,
+) -> bool {
+    let is_another =
+        |seen: &Arc<Seen>| !matches!(seen.files.get(plugin), Some(Standing::Settled(now)) if now == file);
+    let changes = async { seen.wait_for(is_another).await.is_ok() };
+    if tokio::time::timeout_at(noticed + STILL, changes).await == Ok(true) {
+        return true;
     }
+    // The looks may be less frequent.
+    let (path, stamp) = (file.path.clone(), file.stamp);
+    let differs = aside::run(&format!("prepare:{plugin}"), move || Stamp::read(&path) != Some(stamp)).await;
+    differs.unwrap_or(false)
 }

@@ -10,6 +10,15 @@
 //! | nothing | some | it runs |
 //! | preparing | some | it runs, and its successor is being prepared |
 //! | taking over | some | it runs, and its successor waits for the calls under way |
+//!
+//! When a version is begun:
+//!
+//! | the file, compared with the one tried last | begun |
+//! | --- | --- |
+//! | other stamp, or other configuration | at once; if the file changes all the time, at a [`pace`](super::pace) |
+//! | same, and it changed while it was read, or the machine lacked something | again a while later |
+//! | same, and read so soon after a change that another one may have the same stamp | once more when that is past, and nobody notices if its content is the same |
+//! | same | not |
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,6 +27,7 @@ use hark_sandbox::{ContentHash, Plugin, Usage};
 use tokio::time::Instant;
 
 use super::carried::HandOvers;
+use super::pace::{Pace, Turn};
 use super::running::Running;
 use super::view::{Coming, PluginView, Refusal, RunningView};
 use crate::config::PluginConfig;
@@ -28,10 +38,13 @@ use crate::folder::{PluginFile, Stamp};
 const AGAIN: Duration = Duration::from_secs(5);
 const AGAIN_MOST: Duration = Duration::from_secs(300);
 
+/// The same for a file that changed while it was read, if no look finds it changed; and for a plugin whose thread ended.
+const SOON: Duration = Duration::from_secs(1);
+
 /// See the file's head.
 pub(crate) struct Slot {
+    /// None while it is being written, or is not there.
     file: Option<PluginFile>,
-    gone_since: Option<Instant>,
     /// When the change that is being acted on was first seen.
     pub(crate) noticed: Instant,
     pub(crate) running: Option<Running>,
@@ -47,9 +60,15 @@ pub(crate) struct Slot {
     /// What was last tried: no need to read the same again.
     tried: Option<(Stamp, PluginConfig)>,
     refused: Option<(ContentHash, PluginConfig)>,
-    /// When what the machine lacked something for is tried again, and how often in a row it did.
+    /// When what was tried is tried again, and how often in a row the machine lacked something for it.
     again: Option<Instant>,
     hindered: u32,
+    /// When the content of what was tried is looked at once more, and whether it is just now.
+    verify: Option<Instant>,
+    verifying: bool,
+    pace: Pace,
+    /// When a version may be begun that is begun too soon.
+    turn: Option<Instant>,
     /// Why the file as it is now does not run, for whoever asks.
     refusal: Option<Refusal>,
 }
@@ -58,7 +77,6 @@ impl Default for Slot {
     fn default() -> Self {
         Self {
             file: None,
-            gone_since: None,
             noticed: Instant::now(),
             running: None,
             usage: Arc::default(),
@@ -70,9 +88,23 @@ impl Default for Slot {
             refused: None,
             again: None,
             hindered: 0,
+            verify: None,
+            verifying: false,
+            pace: Pace::default(),
+            turn: None,
             refusal: None,
         }
     }
+}
+
+/// What there is to prepare.
+pub(crate) enum Begin {
+    /// Nothing now.
+    Nothing,
+    /// A version, and when its change was first seen.
+    Version(PluginFile, Instant),
+    /// Nothing yet, since the file changes all the time: to be said, as it was not before.
+    Paced,
 }
 
 /// Contents that need not be compiled again: the one that runs, and the one that was refused.
@@ -83,34 +115,80 @@ pub(crate) struct Known {
 }
 
 impl Slot {
-    /// The file as the folder has it now.
-    pub(crate) fn file_is(&mut self, file: PluginFile, now: Instant) {
-        self.gone_since = None;
-        if self.file.as_ref() != Some(&file) {
-            self.noticed = now;
-            self.file = Some(file);
+    /// The file as the folder has it now; none while it may not be read.
+    pub(crate) fn file_is(&mut self, file: Option<&PluginFile>) {
+        if self.file.as_ref() == file {
+            return;
+        }
+        self.file = file.cloned();
+        if let Some(file) =
+            file.filter(|file| self.tried.as_ref().is_none_or(|(stamp, _)| *stamp != file.stamp))
+        {
+            self.noticed = file.noticed;
+            self.verify = None;
         }
     }
 
-    /// The folder has no file: says whether that is so for `grace`.
-    pub(crate) fn file_is_gone_for(&mut self, grace: Duration, now: Instant) -> bool {
-        self.file = None;
-        now - *self.gone_since.get_or_insert(now) >= grace
-    }
-
     /// The version to prepare now, if there is one that was not tried, or that is to be tried again.
-    pub(crate) fn begin(&mut self, config: &PluginConfig, now: Instant) -> Option<(PluginFile, Instant)> {
-        let file = self.file.clone()?;
+    pub(crate) fn begin(&mut self, config: &PluginConfig, now: Instant) -> Begin {
+        let Some(file) = self.file.clone().filter(|_| !self.is_busy()) else { return Begin::Nothing };
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        self.turn = None;
         let tried = self.tried.as_ref();
-        let due = self.again.is_some_and(|again| again <= now);
-        let same = tried.is_some_and(|(stamp, with)| *stamp == file.stamp && with == config);
-        if self.coming != Coming::Nothing || (same && !due) {
-            return None;
+        let other_file = tried.is_none_or(|(stamp, _)| *stamp != file.stamp);
+        let same = !other_file && tried.is_some_and(|(_, with)| with == config);
+        if same && !due(self.again) {
+            return if due(self.verify) { self.look_once_more(file, now) } else { Begin::Nothing };
+        }
+        if other_file {
+            (self.again, self.verify) = (None, None);
+            match self.pace.take(now) {
+                Turn::Now => {}
+                Turn::Later { at, news } => {
+                    self.turn = Some(at);
+                    return if news { Begin::Paced } else { Begin::Nothing };
+                }
+            }
+            let unsure_until = file.noticed + file.stamp.resolution();
+            self.verify = (now < unsure_until).then_some(unsure_until);
         }
         self.coming = Coming::Preparing;
         self.again = None;
         self.tried = Some((file.stamp, config.clone()));
-        Some((file, self.noticed))
+        Begin::Version(file, self.noticed)
+    }
+
+    /// Another change may have had the same stamp. If so, it is noticed now.
+    fn look_once_more(&mut self, file: PluginFile, now: Instant) -> Begin {
+        self.verify = None;
+        self.verifying = true;
+        self.noticed = now;
+        Begin::Version(file, now)
+    }
+
+    /// A version is on its way.
+    fn is_busy(&self) -> bool {
+        self.coming != Coming::Nothing || self.verifying
+    }
+
+    /// None is any more.
+    fn is_done(&mut self) {
+        self.coming = Coming::Nothing;
+        self.verifying = false;
+    }
+
+    /// When there may be a version to prepare although nothing changes.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        if self.is_busy() || self.file.is_none() {
+            return None;
+        }
+        [self.again, self.verify, self.turn].into_iter().flatten().min()
+    }
+
+    /// The plugin's thread has ended by itself: what is left is its file, which is tried again soon.
+    pub(crate) fn died(&mut self, now: Instant) {
+        let (file, tried, pace) = (self.file.take(), self.tried.take(), std::mem::take(&mut self.pace));
+        *self = Self { file, tried, pace, again: Some(now + SOON), ..Self::default() };
     }
 
     /// What was prepared waits for the calls under way.
@@ -120,36 +198,41 @@ impl Slot {
 
     /// What was prepared is in place.
     pub(crate) fn settled(&mut self) {
-        self.coming = Coming::Nothing;
+        self.is_done();
         self.hindered = 0;
         self.refusal = None;
         self.took_over = (self.generation, SystemTime::now());
     }
 
-    /// What was read is what runs, or what was refused before.
-    pub(crate) fn same(&mut self, hash: ContentHash) {
-        self.coming = Coming::Nothing;
+    /// What was read is what runs, or what was refused before. Says whether it was only looked at once more.
+    pub(crate) fn same(&mut self, hash: ContentHash) -> bool {
+        let again = self.verifying;
+        self.is_done();
         self.hindered = 0;
         self.refusal = self.refusal.take().filter(|refusal| refusal.hash == Some(hash));
+        again
     }
 
-    /// What was read had changed meanwhile.
-    pub(crate) fn try_again(&mut self) {
-        self.coming = Coming::Nothing;
-        self.tried = None;
+    /// What was read had changed meanwhile: the next look will say so. If it does not, it is tried again soon.
+    pub(crate) fn try_again(&mut self, now: Instant) {
+        self.is_done();
+        self.again = Some(now + SOON);
     }
 
     /// What was prepared is no good.
     pub(crate) fn refuse(&mut self, hash: Option<ContentHash>, config: PluginConfig, message: String) {
-        self.coming = Coming::Nothing;
+        self.is_done();
         self.hindered = 0;
+        // What could not be read, or may be good another time, is not looked at again for its content's sake.
+        self.verify = self.verify.filter(|_| hash.is_some());
         self.refused = hash.map(|hash| (hash, config));
         self.refusal = Some(Refusal { hash, message });
     }
 
     /// What was prepared could not be started.
     pub(crate) fn not_started(&mut self, message: String) {
-        self.coming = Coming::Nothing;
+        self.is_done();
+        self.verify = None;
         self.refusal = Some(Refusal { hash: None, message });
     }
 
@@ -201,10 +284,16 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    fn file(folder: &tempfile::TempDir, content: &str) -> PluginFile {
+    /// A file that was noticed long before `now`: nothing is racy.
+    fn file(folder: &tempfile::TempDir, content: &str, now: Instant) -> PluginFile {
         let path = folder.path().join("a.wasm");
         std::fs::write(&path, content).expect("written");
-        PluginFile { stamp: Stamp::read(&path).expect("there"), path }
+        let noticed = now.checked_sub(Duration::from_secs(60)).expect("the machine has been up for longer");
+        PluginFile { stamp: Stamp::read(&path).expect("there"), path, noticed }
+    }
+
+    fn is_begun(slot: &mut Slot, config: &PluginConfig, now: Instant) -> bool {
+        matches!(slot.begin(config, now), Begin::Version(..))
     }
 
     #[test]
@@ -212,19 +301,21 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (config, now) = (Config::default().plugin("a"), Instant::now());
         let mut slot = Slot::default();
-        assert!(slot.begin(&config, now).is_none(), "there is no file yet");
-        slot.file_is(file(&folder, "1"), now);
-        assert!(slot.begin(&config, now).is_some());
-        assert!(slot.begin(&config, now).is_none(), "it is being prepared");
+        assert!(!is_begun(&mut slot, &config, now), "there is no file yet");
+        slot.file_is(Some(&file(&folder, "1", now)));
+        assert!(is_begun(&mut slot, &config, now));
+        assert!(!is_begun(&mut slot, &config, now), "it is being prepared");
         slot.settled();
-        assert!(slot.begin(&config, now).is_none(), "nothing changed");
-        slot.file_is(file(&folder, "two"), now);
-        assert!(slot.begin(&config, now).is_some());
+        assert!(!is_begun(&mut slot, &config, now), "nothing changed");
+        slot.file_is(Some(&file(&folder, "two", now)));
+        assert!(is_begun(&mut slot, &config, now));
         slot.settled();
         let other = PluginConfig { queue: 5, ..config.clone() };
-        assert!(slot.begin(&other, now).is_some());
-        slot.try_again();
-        assert!(slot.begin(&other, now).is_some(), "what was read had changed meanwhile");
+        assert!(is_begun(&mut slot, &other, now));
+        slot.try_again(now);
+        assert!(!is_begun(&mut slot, &other, now), "a look will say so");
+        assert_eq!(slot.due(), Some(now + SOON));
+        assert!(is_begun(&mut slot, &other, now + SOON), "unless none does");
     }
 
     #[test]
@@ -232,22 +323,22 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (config, mut now) = (Config::default().plugin("a"), Instant::now());
         let mut slot = Slot::default();
-        slot.file_is(file(&folder, "1"), now);
-        assert!(slot.begin(&config, now).is_some());
+        slot.file_is(Some(&file(&folder, "1", now)));
+        assert!(is_begun(&mut slot, &config, now));
         for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
             let wait = slot.hindered("no thread".into(), now);
             assert_eq!(wait, Duration::from_secs(seconds));
             let before = now + wait - Duration::from_millis(1);
-            assert!(slot.begin(&config, before).is_none());
+            assert!(!is_begun(&mut slot, &config, before));
             now += wait;
-            assert!(slot.begin(&config, now).is_some());
+            assert!(is_begun(&mut slot, &config, now));
         }
-        assert!(slot.begin(&config, now + AGAIN_MOST).is_none(), "it is being prepared");
+        assert!(!is_begun(&mut slot, &config, now + AGAIN_MOST), "it is being prepared");
         slot.settled();
-        assert!(slot.begin(&config, now + AGAIN_MOST).is_none(), "it runs");
+        assert!(!is_begun(&mut slot, &config, now + AGAIN_MOST), "it runs");
         assert_eq!(slot.hindered("no thread".into(), now), AGAIN, "counted anew");
-        slot.file_is(file(&folder, "two"), now);
-        assert!(slot.begin(&config, now).is_some(), "another file is tried at once");
+        slot.file_is(Some(&file(&folder, "two", now)));
+        assert!(is_begun(&mut slot, &config, now), "another file is tried at once");
     }
 
     #[test]
@@ -256,16 +347,16 @@ mod tests {
         let (config, now) = (Config::default().plugin("a"), Instant::now());
         let mut slot = Slot::default();
         assert_eq!(slot.view("a").coming, Coming::Nothing);
-        slot.file_is(file(&folder, "1"), now);
-        slot.begin(&config, now).expect("a version");
+        slot.file_is(Some(&file(&folder, "1", now)));
+        assert!(is_begun(&mut slot, &config, now));
         assert_eq!(slot.view("a").coming, Coming::Preparing);
         slot.takes_over();
         assert_eq!(slot.view("a").coming, Coming::TakingOver);
-        slot.file_is(file(&folder, "two"), now);
-        assert!(slot.begin(&config, now).is_none(), "one after the other");
+        slot.file_is(Some(&file(&folder, "two", now)));
+        assert!(!is_begun(&mut slot, &config, now), "one after the other");
         slot.settled();
         assert_eq!(slot.view("a").coming, Coming::Nothing);
-        slot.begin(&config, now).expect("the next one");
+        assert!(is_begun(&mut slot, &config, now));
         slot.refuse(None, config, "no good".into());
         assert_eq!(slot.view("a").coming, Coming::Nothing);
     }
@@ -277,9 +368,9 @@ mod tests {
         let mut slot = Slot::default();
         let message = |slot: &Slot| slot.view("a").refusal.map(|refusal| refusal.message);
         slot.refuse(Some(bad), config.clone(), "no good".into());
-        slot.same(bad);
+        assert!(!slot.same(bad));
         assert_eq!(message(&slot).as_deref(), Some("no good"), "it was only touched");
-        slot.same(good);
+        assert!(!slot.same(good));
         assert_eq!(message(&slot), None, "what runs was put back");
         slot.refuse(Some(bad), config, "no good".into());
         slot.settled();
@@ -289,15 +380,82 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_gone_only_after_the_grace() {
+    fn what_was_read_soon_after_its_change_is_read_once_more() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (start, grace) = (Instant::now(), Duration::from_secs(2));
+        let (config, now) = (Config::default().plugin("a"), Instant::now());
+        let fresh = |content| PluginFile { noticed: now, ..file(&folder, content, now) };
         let mut slot = Slot::default();
-        slot.file_is(file(&folder, "1"), start);
-        assert!(!slot.file_is_gone_for(grace, start));
-        assert!(!slot.file_is_gone_for(grace, start + Duration::from_secs(1)));
-        slot.file_is(file(&folder, "1"), start + Duration::from_secs(1));
-        assert!(!slot.file_is_gone_for(grace, start + Duration::from_secs(3)), "it came back in between");
-        assert!(slot.file_is_gone_for(grace, start + Duration::from_secs(5)));
+        let first = fresh("1");
+        slot.file_is(Some(&first));
+        assert!(is_begun(&mut slot, &config, now));
+        let sure = now + first.stamp.resolution();
+        assert_eq!(slot.due(), None, "not while it is being prepared");
+        slot.settled();
+        assert_eq!(slot.due(), Some(sure));
+        assert!(!is_begun(&mut slot, &config, now));
+        assert!(is_begun(&mut slot, &config, sure));
+        assert_eq!(slot.view("a").coming, Coming::Nothing, "nobody need know");
+        assert!(!is_begun(&mut slot, &config, sure), "one after the other");
+        assert!(slot.same(ContentHash::of(b"1")), "nor that it was");
+        assert!(!is_begun(&mut slot, &config, sure + SOON), "once");
+        assert_eq!(slot.due(), None);
+
+        slot.file_is(Some(&fresh("two")));
+        assert!(is_begun(&mut slot, &config, now));
+        slot.refuse(None, config.clone(), "it cannot be read".into());
+        assert_eq!(slot.due(), None, "its content is not known");
+        slot.file_is(Some(&fresh("three")));
+        assert!(is_begun(&mut slot, &config, sure), "read late enough");
+        slot.settled();
+        assert_eq!(slot.due(), None);
+    }
+
+    #[test]
+    fn a_file_that_changes_all_the_time_has_its_turn_once_a_second() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (config, now) = (Config::default().plugin("a"), Instant::now());
+        let mut slot = Slot::default();
+        let mut content = String::new();
+        let mut change = |slot: &mut Slot| {
+            content.push('x');
+            slot.file_is(Some(&file(&folder, &content, now)));
+        };
+        for _ in 0..5 {
+            change(&mut slot);
+            assert!(is_begun(&mut slot, &config, now));
+            slot.settled();
+        }
+        change(&mut slot);
+        assert!(matches!(slot.begin(&config, now), Begin::Paced));
+        assert!(matches!(slot.begin(&config, now), Begin::Nothing), "said once");
+        let turn = slot.due().expect("its turn comes");
+        assert_eq!(turn, now + Duration::from_secs(1));
+        change(&mut slot);
+        let other = PluginConfig { queue: 5, ..config.clone() };
+        assert!(!is_begun(&mut slot, &other, now), "nor with another configuration");
+        assert!(is_begun(&mut slot, &config, turn), "the last one");
+        slot.settled();
+        assert_eq!(slot.due(), None);
+        assert!(is_begun(&mut slot, &other, turn), "a configuration alone has no pace");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_or_half_written_is_not_begun() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (config, now) = (Config::default().plugin("a"), Instant::now());
+        let mut slot = Slot::default();
+        let whole = file(&folder, "1", now);
+        slot.file_is(Some(&whole));
+        assert!(is_begun(&mut slot, &config, now));
+        slot.try_again(now);
+        slot.file_is(None);
+        assert!(!is_begun(&mut slot, &config, now + SOON));
+        assert_eq!(slot.due(), None);
+        slot.file_is(Some(&whole));
+        assert!(is_begun(&mut slot, &config, now + SOON));
+        slot.died(now);
+        assert!(!is_begun(&mut slot, &config, now), "not at once: it may die again");
+        let soon = slot.due().expect("soon");
+        assert!(is_begun(&mut slot, &config, soon));
     }
 }

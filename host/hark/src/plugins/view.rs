@@ -13,6 +13,8 @@ use hark_sandbox::{ContentHash, Description, How, Limits, Usage};
 
 use super::carried::HandOvers;
 pub(crate) use super::running::Treatment;
+pub(crate) use crate::folder::FolderState;
+use crate::folder::{LookStats, Way};
 use crate::timings::ReloadStats;
 
 /// See the file's head.
@@ -22,6 +24,10 @@ pub(crate) struct View {
     pub(crate) folder: PathBuf,
     /// What came of the last look at it.
     pub(crate) folder_state: FolderState,
+    /// How changes in it come to be known.
+    pub(crate) folder_way: Way,
+    /// What the looks cost; asked when it is read.
+    pub(crate) looks: Arc<LookStats>,
     /// The configuration file has an error, and what it said before holds.
     pub(crate) config_error: Option<String>,
     /// A signal has come.
@@ -30,18 +36,6 @@ pub(crate) struct View {
     pub(crate) reloads: ReloadStats,
     /// In the order of their names.
     pub(crate) plugins: Vec<PluginView>,
-}
-
-/// What came of a look at the plugins folder.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum FolderState {
-    /// There was none yet.
-    #[default]
-    Unseen,
-    /// It was read.
-    Readable,
-    /// It could not be read: what runs goes on.
-    Unreadable(String),
 }
 
 /// How far a new version of a plugin is on its way.

@@ -2,7 +2,7 @@
 
 use super::Metric;
 use crate::admin::exposition::Family;
-use crate::plugins::view::{FolderState, View};
+use crate::plugins::view::View;
 
 /// One series each.
 pub(super) static METRICS: &[Metric<View>] = &[
@@ -24,13 +24,5 @@ pub(super) static METRICS: &[Metric<View>] = &[
             "Whether hark.toml as it is now holds; 0 while an older one does, because of an error in it.",
         ),
         read: |view, series| series.value(view.config_error.is_none()),
-    },
-    Metric {
-        family: Family::gauge(
-            "hark_plugins_folder_readable",
-            &[],
-            "Whether the plugins folder could be read when it was last looked at.",
-        ),
-        read: |view, series| series.value(view.folder_state == FolderState::Readable),
     },
 ];

@@ -10,6 +10,7 @@ use hark_informer::resource::Selector;
 use hark_sandbox::{CompileStats, ContentHash, Description, How, Limits};
 
 use super::*;
+use crate::folder::Way;
 use crate::plugins::view::{PluginView, Refusal, RunningView, Treatment};
 
 fn line(check: &Check) -> (bool, String) {
@@ -159,22 +160,25 @@ fn the_host_is_ready_when_its_folder_can_be_read_and_it_is_not_stopping() {
     let view = |folder_state, error: Option<&str>, stopping| View {
         folder: "plugins".into(),
         folder_state,
+        folder_way: Way::default(),
+        looks: Arc::default(),
         config_error: error.map(str::to_owned),
         stopping,
         reloads: crate::timings::ReloadStats::default(),
         plugins: Vec::new(),
     };
     let gone = || FolderState::Unreadable("it is gone".into());
+    let told = "+ok, the file system tells of changes";
     for (view, ready, want) in [
-        (view(FolderState::Readable, None, false), true, ["+ok", "+ok", "+ok"]),
+        (view(FolderState::Readable, None, false), true, ["+ok", "+ok", told]),
         (view(FolderState::Unseen, None, false), false, ["+ok", "+ok", "-not looked at yet"]),
         (view(gone(), None, false), false, ["+ok", "+ok", "-cannot be read, what runs goes on: it is gone"]),
         (
             view(FolderState::Readable, Some("x: bad"), false),
             true,
-            ["+ok", "-failed: what was configured before stays: x: bad", "+ok"],
+            ["+ok", "-failed: what was configured before stays: x: bad", told],
         ),
-        (view(FolderState::Readable, None, true), false, ["-failed: the host is stopping", "+ok", "+ok"]),
+        (view(FolderState::Readable, None, true), false, ["-failed: the host is stopping", "+ok", told]),
     ] {
         let snapshot = Snapshot {
             started: UNIX_EPOCH,
