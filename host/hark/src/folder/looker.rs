@@ -224,7 +224,7 @@ impl Looking {
         let followed = self.watcher.follow(interests, &news, Builder::new(), now);
         self.once_more = followed.more;
         self.way = self.way_with(followed.trouble);
-        self.tell();
+        self.tell(now);
     }
 
     /// Whether the file system told of what the look found.
@@ -278,9 +278,8 @@ impl Looking {
     }
 
     /// Tells the manager, if there is news.
-    fn tell(&self) {
+    fn tell(&self, now: Instant) {
         let scan = self.scan.as_ref();
-        let now = Instant::now();
         let disputed = scan.into_iter().flat_map(|scan| &scan.disputed);
         let lasting = |stem: &String| self.disputes.get(stem).is_some_and(|since| now - *since >= DISPUTE);
         let seen = Seen {

@@ -75,7 +75,7 @@ mod tests {
             (7000, Turn::Now),
             (7000, Turn::Now),
             (7000, Turn::Now),
-            (7100, later(7500, false)),
+            (7100, later(8000, false)),
             (20_000, Turn::Now),
         ] {
             assert_eq!(pace.take(at(ms)), want, "{ms} ms");

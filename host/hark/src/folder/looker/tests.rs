@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::folder::Stamp;
 use crate::folder::ledger::PluginFile;
-use crate::folder::scan::Place;
 
 /// A plugins folder beside a configuration file that is not there.
 struct Folder {
@@ -94,16 +94,16 @@ async fn links_are_followed_to_directories_that_were_not_watched_before() {
     symlink("..data/a.wasm", folder.path("a.wasm")).expect("a link");
     let mut looker = Looker::start(folder.options(WatchMode::Auto, NEVER)).expect("a thread");
     let mut stamp = None;
+    let another = |before: Option<Stamp>| {
+        move |seen: &Seen| settled(seen, "a").is_some_and(|file| Some(file.stamp) != before)
+    };
     for number in ["1", "2", "3"] {
         retarget(number);
-        let seen = sees(&mut looker, number, |seen| settled(seen, "a").map(|file| file.stamp) != stamp).await;
+        let seen = sees(&mut looker, number, another(stamp)).await;
         stamp = settled(&seen, "a").map(|file| file.stamp);
-        assert_eq!(stamp, crate::folder::Stamp::read(&folder.path("a.wasm")), "{number}");
+        assert_eq!(stamp, Stamp::read(&folder.path("a.wasm")), "{number}");
         fs::write(folder.at.join(number).join("a.wasm"), "in place").expect("written");
-        let seen = sees(&mut looker, "in place", |seen| {
-            settled(seen, "a").is_some_and(|file| Some(file.stamp) != stamp)
-        })
-        .await;
+        let seen = sees(&mut looker, "in place", another(stamp)).await;
         stamp = settled(&seen, "a").map(|file| file.stamp);
     }
 }

@@ -13,6 +13,8 @@ struct Watched {
     at: PathBuf,
     mailbox: Arc<Mailbox>,
     watcher: Watcher,
+    /// Directories that went away since the set was brought up to date.
+    moved: Vec<PathBuf>,
 }
 
 impl Watched {
@@ -22,7 +24,7 @@ impl Watched {
         fs::create_dir(at.join("p")).expect("made");
         let mailbox = Arc::new(Mailbox::default());
         let watcher = Watcher::new(WatchMode::Auto, mailbox.clone());
-        let mut watched = Self { _folder: folder, at, mailbox, watcher };
+        let mut watched = Self { _folder: folder, at, mailbox, watcher, moved: vec![] };
         assert_eq!(watched.follow(), Followed { more: true, trouble: None });
         assert_eq!(watched.follow(), Followed::default(), "nothing to add");
         watched
@@ -35,12 +37,13 @@ impl Watched {
     }
 
     fn follow(&mut self) -> Followed {
-        let news = self.mailbox.take();
+        let mut news = self.mailbox.take();
+        news.moved.append(&mut self.moved);
         self.watcher.follow(self.wanted(), &news, Builder::new(), Instant::now())
     }
 
     /// Waits for word of a change; then for the silence after it, so that the next word is of the next change.
-    fn hears_of(&self, what: &str, change: impl FnOnce(&Path)) -> News {
+    fn hears_of(&mut self, what: &str, change: impl FnOnce(&Path)) -> News {
         let begun = Instant::now();
         change(&self.at.join("p"));
         let woken = self.mailbox.wait(begun, begun + Duration::from_secs(10));
@@ -60,14 +63,16 @@ impl Watched {
             all.whole.extend(news.whole);
             all.moved.extend(news.moved);
         }
+        self.moved.extend(all.moved.clone());
         all
     }
 }
 
 #[test]
 fn each_kind_of_change_is_told_of() {
-    let watched = Watched::new();
-    let path = |name: &str| watched.at.join("p").join(name);
+    let mut watched = Watched::new();
+    let at = watched.at.clone();
+    let path = |name: &str| at.join("p").join(name);
     let whole = |news: &News, name: &str| news.whole.contains(&path(name));
     let news = watched.hears_of("a new file", |at| fs::write(at.join("a.wasm"), "1").expect("written"));
     assert!(whole(&news, "a.wasm"));
@@ -93,8 +98,8 @@ fn each_kind_of_change_is_told_of() {
     watched
         .hears_of("a hard link", |at| fs::hard_link(at.join("a.wasm"), at.join("b.wasm")).expect("linked"));
     watched.hears_of("a link", |at| symlink("a.wasm", at.join("c.wasm")).expect("linked"));
-    fs::write(watched.at.join("other"), "x").expect("written");
-    let other = watched.at.join("other");
+    fs::write(at.join("other"), "x").expect("written");
+    let other = at.join("other");
     let news = watched.hears_of("renamed over", |at| fs::rename(&other, at.join("a.wasm")).expect("renamed"));
     assert!(whole(&news, "a.wasm"));
     let news = watched.hears_of("removed", |at| fs::remove_file(at.join("b.wasm")).expect("removed"));
@@ -105,7 +110,7 @@ fn each_kind_of_change_is_told_of() {
 
 #[test]
 fn reading_tells_nothing() {
-    let watched = Watched::new();
+    let mut watched = Watched::new();
     watched.hears_of("a file", |at| fs::write(at.join("a.wasm"), "1").expect("written"));
     fs::read(watched.at.join("p/a.wasm")).expect("read");
     fs::read_dir(watched.at.join("p")).expect("read").for_each(drop);
