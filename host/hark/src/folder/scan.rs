@@ -16,7 +16,7 @@ use self::listing::{Found, Listing};
 use super::hops::{Hops, hops};
 use super::mount;
 use super::stamp::Stamp;
-use super::told::{Interest, Interests};
+use super::told::Interests;
 
 /// Longest plugin name; it appears in thread names, metrics and file names.
 pub(super) const MAX_STEM: usize = 64;
@@ -94,7 +94,7 @@ pub(super) fn note(interests: &mut Interests, way: &Hops) {
 }
 
 fn watch_all(interests: &mut Interests, real: &Path) {
-    interests.entry(real.to_owned()).or_insert_with(Interest::default).all = true;
+    interests.entry(real.to_owned()).or_default().all = true;
 }
 
 /// Looks at the folder. `before` is the last look that could be had.

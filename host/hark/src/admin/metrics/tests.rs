@@ -17,6 +17,7 @@ fn families() -> Vec<&'static Family> {
     of(informer::METRICS)
         .chain(of(plugin::METRICS))
         .chain(of(host::METRICS))
+        .chain(of(folder::METRICS))
         .chain(of(output::METRICS))
         .chain(of(reload::METRICS))
         .chain(of(compile::METRICS))
