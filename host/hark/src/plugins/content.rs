@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::path::Path;
 
 use hark_sandbox::MAX_PLUGIN_BYTES;
-use memmap2::MmapMut;
+use memmap2::{MmapMut, MmapOptions};
 
 /// See the file's head.
 pub(super) struct Content {
@@ -31,8 +31,9 @@ impl Content {
             format!("it has {size} bytes; a plugin has at most {} MiB", MAX_PLUGIN_BYTES >> 20)
         })?;
         // There is no mapping of nothing.
-        let mut memory =
-            MmapMut::map_anon(length.max(1)).map_err(|error| format!("no memory for it: {error}"))?;
+        // All at once: a page fault for each 4 KiB would take as long as reading them.
+        let memory = MmapOptions::new().len(length.max(1)).populate().map_anon();
+        let mut memory = memory.map_err(|error| format!("no memory for it: {error}"))?;
         file.read_exact(&mut memory[..length]).map_err(unreadable)?;
         Ok(Self { memory, length })
     }
