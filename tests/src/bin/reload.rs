@@ -16,7 +16,7 @@ use hark_tests::reload::beside::{Beside, Stretch};
 use hark_tests::reload::lineage::{Lineage, SEEN_BEFORE};
 use hark_tests::reload::stage::{Mode, Round, Stage, Way};
 
-const USAGE: &str = "arguments: [--rounds 20] [--seconds 10] [--mode dev|run] [--only WORD|beside] [--plugin FILE,FILE…] [--hark FILE]";
+const USAGE: &str = "arguments: [--rounds 20] [--seconds 10] [--mode dev|run] [--way renamed|in-place] [--only WORD|beside] [--plugin FILE,FILE…] [--hark FILE]";
 
 /// The columns after the times.
 const PARTS: [&str; 6] = ["detect", "read", "compile", "link", "start", "swap"];
@@ -30,6 +30,8 @@ struct Asked {
     /// Of each stretch beside a stream of changes; none: it is left out.
     seconds: u64,
     mode: Mode,
+    /// How files are saved; none: each way has its turn.
+    way: Option<Way>,
     only: Option<String>,
     lineages: Vec<Lineage>,
     hark: Option<PathBuf>,
@@ -79,6 +81,10 @@ impl Asked {
     fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|word| name.contains(word))
     }
+
+    fn way(&self, number: usize) -> Way {
+        self.way.unwrap_or(if number % 4 < 2 { Way::Renamed } else { Way::InPlace })
+    }
 }
 
 /// Rounds with new contents, and with two that were seen before, in turn.
@@ -92,19 +98,14 @@ async fn measure(asked: &Asked, program: &Path, lineage: &Lineage) -> Result<(Ve
     let mut new = Vec::new();
     for number in 0..count {
         let content = lineage.content(number as u64 + 2)?;
-        new.push(stage.reload(&content, way(number)).await?);
+        new.push(stage.reload(&content, asked.way(number)).await?);
     }
     let mut seen = Vec::new();
     for number in 0..asked.rounds {
         let content = if number % 2 == 0 { &first } else { &second };
-        seen.push(stage.reload(content, way(number)).await?);
+        seen.push(stage.reload(content, asked.way(number)).await?);
     }
     Ok((new, seen))
-}
-
-/// Each way of saving has its turn.
-fn way(number: usize) -> Way {
-    if number % 4 < 2 { Way::Renamed } else { Way::InPlace }
 }
 
 fn row(name: &str, content: &str, goal: Duration, rounds: &[Round]) -> Vec<String> {
@@ -167,6 +168,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
         rounds: 20,
         seconds: 10,
         mode: Mode::Dev,
+        way: None,
         only: None,
         lineages: Lineage::usual(),
         hark: None,
@@ -179,6 +181,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
             "--seconds" => asked.seconds = number()?,
             "--mode" if value == "dev" => asked.mode = Mode::Dev,
             "--mode" if value == "run" => asked.mode = Mode::Run,
+            "--way" if value == "renamed" => asked.way = Some(Way::Renamed),
+            "--way" if value == "in-place" => asked.way = Some(Way::InPlace),
             "--only" => asked.only = Some(value),
             "--plugin" => asked.lineages.push(Lineage::of_files(&value)?),
             "--hark" => asked.hark = Some(PathBuf::from(value)),
