@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use hark_tests::cluster::{Cluster, Kind};
 use hark_tests::guests::fixture;
 use hark_tests::hark::{Hark, Setup};
+use hark_tests::measure::stamp::stamped;
 use hark_tests::prometheus::Scrape;
 use hark_tests::{eventually, http, large};
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -243,6 +244,53 @@ async fn a_compiler_ends_with_its_file_and_with_its_host() -> Result<()> {
     rustix::process::set_child_subreaper(Pid::from_raw(1))?;
     signal(hark.pid(), "KILL")?;
     assert_eq!(ending(&hark, second).await, Some(9), "it was killed, rather than done");
+    Ok(())
+}
+
+/// The entries of a cache that hold functions.
+fn packs(folder: &TempDir) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder.path().join("artefacts"))?;
+    let paths: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    Ok(paths.into_iter().filter(|path| path.display().to_string().contains("-functions-")).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_are_kept_for_the_next_version_and_a_damaged_pack_harms_nobody() -> Result<()> {
+    let (cluster, folder) = (cluster().await?, tempfile::tempdir()?);
+    cluster.create("a", "x").await?;
+    let build = large::grown(&fixture("counter-v2"), 200 << 10, 7)?;
+    let setup = with_cache(&folder)?.content("counter", &build)?;
+    let hark = setup.run(cluster.kubeconfig())?;
+    told(&hark, "counter", "default/a").await;
+    let [pack] = <[PathBuf; 1]>::try_from(packs(&folder)?).ok().context("one pack")?;
+    let generation = async |number: u64| {
+        hark.traces("the new version", |trace| trace.iter().any(|line| line.generation == number)).await;
+    };
+    let first = fs::read(&pack)?;
+    fs::write(hark.plugin_path("counter"), stamped(&build, 1))?;
+    generation(2).await;
+    let mut second = fs::read(&pack)?;
+    assert_eq!(first.len(), second.len(), "the same functions, and no other ones");
+    let middle = second.len() / 2;
+    second[middle] ^= 1;
+    fs::write(&pack, second)?;
+    fs::write(hark.plugin_path("counter"), stamped(&build, 2))?;
+    generation(3).await;
+    hark.says(&["-functions-", " is dropped, and compiled anew: its checksum is wrong"]).await;
+    let dropped = [("reason", "damaged")];
+    assert_eq!(metric(&hark, "hark_artefact_cache_dropped_total", &dropped).await?, Some(1.0));
+    assert_eq!(fs::read(&pack)?.len(), first.len(), "it was made anew");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_compiler_has_all_of_the_machine() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let setup = with_cache(&folder)?.arguments(&["--listen", "127.0.0.1:0"]);
+    let hark = setup.plugin("large", &large(folder.path(), LARGE)?)?.start(&["dev"])?;
+    let compiler = compiler(&hark).await;
+    let [niceness, ..] = standing(compiler)?;
+    assert_eq!(niceness, standing(std::process::id())?[0], "no less than whoever started it");
     Ok(())
 }
 

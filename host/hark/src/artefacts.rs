@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hark_sandbox::{ArtefactCache, Compile, CompilerProcess, EngineOptions, LARGE_PLUGIN_BYTES};
+use hark_sandbox::{ArtefactCache, Compile, CompilerProcess, EngineOptions, LARGE_PLUGIN_BYTES, Priority};
 
 use crate::host::ConfigFile;
 
@@ -30,7 +30,7 @@ pub(crate) enum CacheFolder {
 }
 
 /// What the engine may use, as the configuration says.
-pub(crate) fn engine_options(config: &ConfigFile) -> EngineOptions {
+pub(crate) fn engine_options(config: &ConfigFile, priority: Priority) -> EngineOptions {
     let host = &config.current().host;
     let process = CompilerProcess {
         program: PathBuf::from(THIS_PROGRAM),
@@ -42,6 +42,7 @@ pub(crate) fn engine_options(config: &ConfigFile) -> EngineOptions {
     EngineOptions {
         cache: folder_or_warning(config).and_then(|folder| open(&folder, bound)),
         process: Some(process),
+        priority,
         run: host.run(),
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use hark_informer::client::Client;
 use hark_informer::factory::Factory;
 use hark_informer::object::Ingest;
-use hark_sandbox::{Compile, Engine};
+use hark_sandbox::{Compile, Engine, Priority};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -106,6 +106,15 @@ impl Mode {
     fn is_dev(&self) -> bool {
         matches!(self, Self::Dev(_))
     }
+
+    /// What compiling takes of a busy machine: whoever edits a plugin has other things running beside it, an editor or a
+    /// build, and waits for this one.
+    fn priority(&self) -> Priority {
+        match self {
+            Self::Run => Priority::Low,
+            Self::Dev(_) => Priority::Usual,
+        }
+    }
 }
 
 /// Runs the plugins of a folder against the API server behind `client` until a signal comes.
@@ -122,7 +131,7 @@ pub(crate) async fn run_plugins(
     let server = client.server().to_owned();
     let ingest = Ingest { strip_managed_fields: config.current().host.strip_managed_fields.unwrap_or(true) };
     let factory = Arc::new(Factory::new(client, ingest, Handle::current()));
-    let engine = Engine::with(artefacts::engine_options(&config));
+    let engine = Engine::with(artefacts::engine_options(&config, mode.priority()));
     let engine = engine.context("cannot start the Wasm engine")?;
     let core_dumps = open_core_dumps(&config);
     let folder = plugins_folder(args, &config);

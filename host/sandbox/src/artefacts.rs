@@ -1,4 +1,5 @@
-//! The artefact cache: machine code of contents that were compiled before, kept as whole files and mapped when needed.
+//! The artefact cache: machine code of contents that were compiled before, kept as whole files and mapped when needed; and
+//! packs of functions, for the next version of a plugin.
 //!
 //! Used by the compiler alone; the host opens it once. One folder, which only this user can write to, may serve several
 //! hosts at a time. Invariants: an entry is used only after every byte was compared with its seal, and never changes; a
@@ -27,7 +28,7 @@ use std::time::SystemTime;
 pub use self::folder::CacheError;
 use self::folder::{Entry, Folder, Opened};
 pub(crate) use self::key::{Key, Maker};
-pub(crate) use self::mapped::{Checked, Content, check, component};
+pub(crate) use self::mapped::{Checked, Content, Functions, check, component};
 pub(crate) use self::seal::{Held, write};
 
 /// Keeps artefacts; see the file's head. Cheap to clone; clones are the same cache.

@@ -1,7 +1,7 @@
 //! From a file's bytes to a component: looked up, or compiled, here or in a process of its own.
 //!
 //! Behind `Engine`. Invariants: content that was compiled before in the same way is not compiled again, as long as the
-//! cache holds it; nothing is compiled on the thread of anybody who is waited for, and always at low priority; what a
+//! cache holds it; nothing is compiled on the thread of anybody who is waited for; what a
 //! compiler does (crash, be killed, go on for ever) is the trouble of that one file.
 //!
 //! | file | subject |
@@ -11,18 +11,24 @@
 //! | `in_place` | compiling in this process: small files with little work in them |
 //! | `process` | compiling in a child: all others, the parent's side |
 //! | `child` | the child's side |
+//! | `order` | what the one tells the other |
+//! | `functions` | what need not be compiled again for the next version |
 //! | `turns` | how many children at a time |
 //! | `work` | how much work is in a small file |
 //! | `refusals` | contents that Winch does not take |
+//! | `tail_calls` | the usual reason for that |
 //! | `counters` | how often what happened |
 
 mod backend;
 pub(crate) mod child;
 mod counters;
+mod functions;
 mod in_place;
 mod mode;
+mod order;
 mod process;
 mod refusals;
+mod tail_calls;
 mod turns;
 mod work;
 
@@ -40,8 +46,10 @@ use self::process::Failure;
 pub use self::process::{CompilerProcess, LARGE_PLUGIN_BYTES};
 use self::refusals::Refusals;
 use self::turns::Turns;
-use crate::artefacts::{self, ArtefactCache, Content, Held, Key};
+use crate::artefacts::{self, ArtefactCache, Content, Functions, Held, Key};
+use crate::engine::Priority;
 use crate::hash::HashedBytes;
+use crate::lineage::Lineage;
 use crate::load::LoadError;
 use crate::loaded::Loaded;
 use crate::plugin::Plugin;
@@ -51,6 +59,7 @@ pub(crate) struct Compiler {
     pub(crate) backends: Backends,
     pub(crate) cache: Option<ArtefactCache>,
     pub(crate) process: Option<CompilerProcess>,
+    priority: Priority,
     turns: Turns,
     pool: Pool,
     refusals: Refusals,
@@ -62,6 +71,8 @@ pub(crate) struct Compiler {
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'a> {
     pub(crate) content: &'a HashedBytes<'a>,
+    /// Which plugin's version it is, if that is known.
+    pub(crate) lineage: Option<Lineage>,
     /// Asked now and then while a process compiles: when it says no, the process is killed.
     pub(crate) wanted: &'a dyn Fn() -> bool,
 }
@@ -101,13 +112,15 @@ impl Compiler {
         backends: Backends,
         cache: Option<ArtefactCache>,
         process: Option<CompilerProcess>,
+        priority: Priority,
     ) -> Self {
         Self {
             backends,
             cache,
             process,
+            priority,
             turns: Turns::default(),
-            pool: Pool::default(),
+            pool: Pool::new(priority.nice()),
             refusals: Refusals::default(),
             loaded: Loaded::default(),
             counters: Counters::default(),
@@ -159,6 +172,11 @@ impl Compiler {
                 self.refusals.add(&key);
                 return self.found_or_anew(task, optimized);
             }
+            LookUp::Absent if self.is_refused_again(task, fast) => {
+                let compiled = self.found_or_anew(task, optimized)?;
+                self.remember_refusal(&key, task, fast, "it makes tail calls, as versions before it did");
+                return Ok(compiled);
+            }
             LookUp::Absent => match self.anew(task, fast, &key) {
                 // A bug in Winch is no reason not to run what Cranelift takes.
                 Err(error @ (LoadError::Compile(_) | LoadError::Panicked)) => error.to_string(),
@@ -167,14 +185,23 @@ impl Compiler {
         };
         // Only if Cranelift takes it was it Winch's fault.
         let mut compiled = self.found_or_anew(task, optimized)?;
-        self.remember_refusal(&key, &reason);
+        self.remember_refusal(&key, task, fast, &reason);
         compiled.how.refusal = Some(reason);
         Ok(compiled)
     }
 
-    fn remember_refusal(&self, key: &Key, reason: &str) {
+    /// Whether Winch has refused a version of this lineage before, and does so again: it takes its time to say so.
+    fn is_refused_again(&self, task: Task<'_>, fast: &Backend) -> bool {
+        task.lineage.is_some_and(|lineage| self.refusals.has(&fast.functions(&lineage)))
+            && tail_calls::makes(task.content.bytes())
+    }
+
+    fn remember_refusal(&self, key: &Key, task: Task<'_>, fast: &Backend, reason: &str) {
         self.counters.refused(key.mode());
         self.refusals.add(key);
+        if let Some(lineage) = task.lineage {
+            self.refusals.add(&fast.functions(&lineage));
+        }
         let Some(cache) = &self.cache else { return };
         let mut sealed = Vec::new();
         // A vector takes everything.
@@ -195,7 +222,7 @@ impl Compiler {
     fn look_up(&self, backend: &Backend, key: &Key) -> LookUp {
         let Some(cache) = &self.cache else { return LookUp::Absent };
         match cache.find(key) {
-            None => LookUp::Absent,
+            None | Some(Content::Functions(_)) => LookUp::Absent,
             Some(Content::Refusal(reason)) => LookUp::Refused(reason),
             Some(Content::Artefact(artefact)) => match artefacts::component(&backend.engine, &artefact) {
                 Ok(component) => {
@@ -260,8 +287,29 @@ impl Compiler {
         key: &Key,
     ) -> Result<Component, Failure> {
         let _turn = self.turns.take(task.wanted).ok_or(Failure::Refused(LoadError::Abandoned))?;
-        let artefact = process.compile(task, key)?;
+        let functions = self.functions(task, backend);
+        let job = process::Job { task, key, nice: self.priority.nice(), functions };
+        let artefact = process.compile(&job)?;
+        if let (Some(cache), Some((key, _)), Some(functions)) =
+            (&self.cache, &job.functions, &artefact.functions)
+        {
+            functions.sealed().into_iter().for_each(|mut sealed| cache.keep(key, &mut sealed));
+        }
         self.keep_and_map(&artefact, backend, key).map_err(Failure::Refused)
+    }
+
+    /// What the functions of this task are kept under, and those that there are; none if they are of no use.
+    fn functions(&self, task: Task<'_>, backend: &Backend) -> Option<(Key, Option<Functions>)> {
+        let (cache, lineage) = (self.cache.as_ref()?, task.lineage?);
+        if backend.mode != Compile::Optimized {
+            return None;
+        }
+        let key = backend.functions(&lineage);
+        let known = match cache.find(&key) {
+            Some(Content::Functions(functions)) => Some(functions),
+            _ => None,
+        };
+        Some((key, known))
     }
 
     /// What a child has made goes into the cache, and is mapped from there; without one it stays in memory.
@@ -283,7 +331,7 @@ impl Compiler {
 fn mapped(cache: &ArtefactCache, backend: &Backend, key: &Key) -> Option<Component> {
     match cache.find(key)? {
         Content::Artefact(kept) => artefacts::component(&backend.engine, &kept).ok(),
-        Content::Refusal(_) => None,
+        Content::Refusal(_) | Content::Functions(_) => None,
     }
 }
 

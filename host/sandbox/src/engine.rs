@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::artefacts::ArtefactCache;
 use crate::compiler::{Backends, CompileStats, Compiler, CompilerProcess, Task};
 use crate::hash::HashedBytes;
+use crate::lineage::Lineage;
 use crate::load::{self, LoadError, LoadOptions};
 use crate::plugin::Plugin;
 use crate::ticker::Ticker;
@@ -28,8 +29,30 @@ pub struct EngineOptions {
     pub cache: Option<ArtefactCache>,
     /// How to start a process that compiles large files; none: this process does.
     pub process: Option<CompilerProcess>,
+    /// How much compiling takes of a machine that others use too.
+    pub priority: Priority,
     /// How plugins run.
     pub run: RunOptions,
+}
+
+/// How much of a busy machine compiling gets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Priority {
+    /// A tenth of what anybody else gets who wants the same core: for hosts whose plugins must not feel it.
+    #[default]
+    Low,
+    /// As much as anybody: for hosts that somebody waits for.
+    Usual,
+}
+
+impl Priority {
+    /// How nice the compiler is, out of 19: with 10, a thread that competes for the same core gets ten times as much of it.
+    pub(crate) fn nice(self) -> u8 {
+        match self {
+            Self::Low => 10,
+            Self::Usual => 0,
+        }
+    }
 }
 
 /// What holds for all plugins of an engine when they run. Code compiled with other options of this kind is the same.
@@ -80,7 +103,7 @@ impl Engine {
     pub fn with(options: EngineOptions) -> Result<Self, EngineError> {
         let backends = Backends::new(options.run)?;
         let ticker = Ticker::start(backends.all().map(|backend| backend.engine.clone()).collect())?;
-        let compiler = Arc::new(Compiler::new(backends, options.cache, options.process));
+        let compiler = Arc::new(Compiler::new(backends, options.cache, options.process, options.priority));
         Ok(Self { compiler, ticker })
     }
 
@@ -91,10 +114,11 @@ impl Engine {
     /// # Errors
     /// [`LoadError`], which says what the author or operator should do.
     pub fn load(&self, bytes: &[u8], options: LoadOptions) -> Result<Plugin, LoadError> {
-        self.load_while(&HashedBytes::new(bytes), options, &|| true)
+        self.load_while(&HashedBytes::new(bytes), options, None, &|| true)
     }
 
-    /// As [`Engine::load`], while `wanted` says so: it is asked every few milliseconds while another process compiles.
+    /// As [`Engine::load`], of a version of a plugin, while `wanted` says so: it is asked every few milliseconds while
+    /// another process compiles.
     ///
     /// # Errors
     /// As [`Engine::load`]; [`LoadError::Abandoned`] if it was not wanted any longer.
@@ -102,9 +126,10 @@ impl Engine {
         &self,
         content: &HashedBytes<'_>,
         options: LoadOptions,
+        lineage: Option<Lineage>,
         wanted: &dyn Fn() -> bool,
     ) -> Result<Plugin, LoadError> {
-        load::load(&self.compiler, &self.ticker, Task { content, wanted }, options)
+        load::load(&self.compiler, &self.ticker, Task { content, lineage, wanted }, options)
     }
 
     /// What was compiled and kept so far.

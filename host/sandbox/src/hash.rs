@@ -17,6 +17,11 @@ impl ContentHash {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// The hash that is these bytes.
+    pub(crate) fn from_bytes(hash: [u8; 32]) -> Self {
+        Self(hash)
+    }
+
     /// The hash itself.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0

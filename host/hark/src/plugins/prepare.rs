@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use hark_sandbox::{
     Compile, ContentHash, Context, DescribeError, Description, Engine, GuestLine, GuestLog, HashedBytes,
-    LARGE_PLUGIN_BYTES, LoadError, LoadOptions, LogLevel, Plugin, StartReason, Usage,
+    LARGE_PLUGIN_BYTES, Lineage, LoadError, LoadOptions, LogLevel, Plugin, StartReason, Usage,
 };
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::Instant;
@@ -271,12 +271,18 @@ impl Job {
         let compile = self.config.compile.unwrap_or(self.compile);
         let options = LoadOptions { allow_wat: self.allow_wat, compile };
         let wanted = || Stamp::read(&self.file.path) == Some(self.file.stamp);
-        let plugin = self.engine.load_while(content, options, &wanted)?;
+        let plugin = self.engine.load_while(content, options, Some(self.lineage()), &wanted)?;
         if let Some(reason) = &plugin.how().refusal {
             let message = format!("compiled as optimized, since Winch does not take it: {reason}");
             self.output.news(&self.plugin, LogLevel::Info, &message);
         }
         Ok(plugin)
+    }
+
+    /// Whatever is saved under this name is taken for versions of one plugin.
+    fn lineage(&self) -> Lineage {
+        let path = std::path::absolute(&self.file.path);
+        Lineage::of(path.as_ref().unwrap_or(&self.file.path).as_os_str().as_encoded_bytes())
     }
 
     /// Asks it what it wants.

@@ -17,6 +17,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::key::FUNCTIONS;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;
 
@@ -273,7 +274,7 @@ fn plain(name: &CStr) -> Option<&str> {
     name.to_str().ok()
 }
 
-/// Whether a file may be an entry of any version of Hark: `CONTENT-MODE-MAKER`.
+/// Whether a file may be an entry of any version of Hark: `CONTENT-MODE-MAKER`, or `LINEAGE-functions-MAKER`.
 fn is_entry_name(name: &str) -> bool {
     let hex = |text: &str, length: usize| {
         text.len() == length
@@ -282,7 +283,7 @@ fn is_entry_name(name: &str) -> bool {
     let mut parts = name.split('-');
     let (content, mode, maker) = (parts.next(), parts.next(), parts.next());
     content.is_some_and(|text| hex(text, 64))
-        && mode.is_some_and(|text| matches!(text, "fast" | "optimized"))
+        && mode.is_some_and(|text| matches!(text, "fast" | "optimized" | FUNCTIONS))
         && maker.is_some_and(|text| hex(text, 16))
         && parts.next().is_none()
 }
@@ -296,6 +297,7 @@ mod tests {
         let hash = "ab".repeat(32);
         assert!(is_entry_name(&format!("{hash}-fast-0123456789abcdef")));
         assert!(is_entry_name(&format!("{hash}-optimized-0123456789abcdef")));
+        assert!(is_entry_name(&format!("{hash}-functions-0123456789abcdef")));
         for name in [
             "notes.txt".to_owned(),
             hash.clone(),

@@ -1,4 +1,4 @@
-//! What an artefact was made of, and by what: the name that it is kept under.
+//! What an entry was made of, and by what: the name that it is kept under.
 //!
 //! Used by the compiler to look artefacts up, and by the seal, which holds the key too, so that an entry under a wrong
 //! name is found out. Invariant: two keys are equal only if the same bytes would be compiled in the same way by the
@@ -14,6 +14,7 @@ use wasmtime::Engine;
 use crate::bindings::{COMPONENT_TYPE, stateful};
 use crate::compiler::Compile;
 use crate::hash::ContentHash;
+use crate::lineage::Lineage;
 
 /// Raised when the way from a file to a component, or the form of an entry, changes in our own code.
 const REVISION: u32 = 1;
@@ -21,15 +22,28 @@ const REVISION: u32 = 1;
 /// The crate that makes components of core modules, as pinned in `Cargo.toml` (a test compares them).
 const ENCODER: &str = "wit-component =0.254.2";
 
+/// What stands for a mode in the name of functions.
+pub(super) const FUNCTIONS: &str = "functions";
+
 /// Bytes of the maker's hash that are in a name: enough to tell makers apart; the seal has all of the key.
 const SHORT: usize = 8;
 
-/// Identifies an artefact.
+/// Identifies an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
+    /// What it was made of; of functions the name of their lineage.
     content: ContentHash,
-    mode: Compile,
+    kind: Kind,
     maker: [u8; 32],
+}
+
+/// What is under a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// All of a content's code, or why there is none.
+    Code(Compile),
+    /// Functions of a lineage, which Cranelift compiled.
+    Functions,
 }
 
 /// Everything that turns a file's bytes into machine code, as a hash. Made once for each engine.
@@ -52,7 +66,12 @@ impl Maker {
 
 impl Key {
     pub(crate) fn new(content: ContentHash, mode: Compile, maker: Maker) -> Self {
-        Self { content, mode, maker: maker.0 }
+        Self { content, kind: Kind::Code(mode), maker: maker.0 }
+    }
+
+    /// What the functions of a lineage are kept under.
+    pub(crate) fn of_functions(lineage: &Lineage, maker: Maker) -> Self {
+        Self { content: *lineage.hash(), kind: Kind::Functions, maker: maker.0 }
     }
 
     /// Which file's bytes.
@@ -62,23 +81,33 @@ impl Key {
 
     /// Which compiler.
     pub(crate) fn mode(&self) -> Compile {
-        self.mode
+        match self.kind {
+            Kind::Code(mode) => mode,
+            Kind::Functions => Compile::Optimized,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.kind {
+            Kind::Code(mode) => mode.as_str(),
+            Kind::Functions => FUNCTIONS,
+        }
     }
 
     /// All of it as one hash, for the seal.
     pub(crate) fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         digest.update(self.content.as_bytes());
-        digest.update(self.mode.as_str());
+        digest.update(self.kind());
         digest.update(self.maker);
         digest.finalize().into()
     }
 }
 
-/// The name of the entry's file: `CONTENT-MODE-MAKER`.
+/// The name of the entry's file: `CONTENT-MODE-MAKER`, or `LINEAGE-functions-MAKER`.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-", self.content, self.mode.as_str())?;
+        write!(f, "{}-{}-", self.content, self.kind())?;
         self.maker.iter().take(SHORT).try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
@@ -118,6 +147,9 @@ mod tests {
             key(b"b", Compile::Optimized, usual),
             key(b"a", Compile::Fast, usual),
             key(b"a", Compile::Optimized, with_epochs),
+            Key::of_functions(&Lineage::of(b"a"), usual),
+            Key::of_functions(&Lineage::of(b"b"), usual),
+            Key::of_functions(&Lineage::of(b"a"), with_epochs),
         ];
         for (number, one) in keys.iter().enumerate() {
             for other in &keys[number + 1..] {

@@ -22,7 +22,7 @@
 )]
 
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 
 use wasmtime::Engine;
@@ -50,6 +50,30 @@ pub(crate) enum Content {
     Artefact(Checked),
     /// See [`Held::Refusal`].
     Refusal(String),
+    /// See [`Held::Functions`].
+    Functions(Functions),
+}
+
+/// A file whose every byte was compared with its seal, and which holds functions. They are no code yet: the compiler
+/// takes them for its own output, for which the same reasons hold.
+#[derive(Debug)]
+pub(crate) struct Functions {
+    file: File,
+    bytes: u64,
+}
+
+impl Functions {
+    /// Reads the entry from its beginning, seal and all.
+    pub(crate) fn sealed(&self) -> io::Result<File> {
+        let mut file = self.file.try_clone()?;
+        file.rewind()?;
+        Ok(file)
+    }
+
+    /// Reads the functions.
+    pub(crate) fn reader(&self) -> io::Result<impl Read> {
+        Ok(self.sealed()?.take(self.bytes))
+    }
 }
 
 /// Checks a file against the seal for this key.
@@ -60,6 +84,7 @@ pub(crate) fn check(file: File, key: &Key) -> Result<Content, Damage> {
     match seal::check(&file, key)? {
         Held::Artefact => Ok(Content::Artefact(Checked(file))),
         Held::Refusal(reason) => Ok(Content::Refusal(reason)),
+        Held::Functions(bytes) => Ok(Content::Functions(Functions { file, bytes })),
     }
 }
 

@@ -8,7 +8,7 @@
 //! | bytes | |
 //! | --- | --- |
 //! | 8 | `HARKSEAL` |
-//! | 4 | what comes before: 0 an artefact, 1 the reason why the compiler does not take the content |
+//! | 4 | what comes before: 0 an artefact, 1 the reason why the compiler does not take the content, 2 functions |
 //! | 8 | its length |
 //! | 32 | SHA-256 of the key |
 //! | 8 | XXH3 (64 bits) of everything before: several times as fast as the disk |
@@ -37,6 +37,8 @@ pub(crate) enum Held {
     Artefact,
     /// The compiler does not take this content, for this reason: it need not be tried again.
     Refusal(String),
+    /// Functions of a lineage, so many bytes.
+    Functions(u64),
 }
 
 /// Why an entry is not used.
@@ -59,11 +61,12 @@ pub(crate) enum Damage {
     Checksum,
 }
 
-/// Writes an entry: what is held, and the seal.
+/// Writes an entry: what is held, and the seal. (The content of a refusal is its reason.)
 pub(crate) fn write(file: &mut impl Write, key: &Key, held: &Held, artefact: &[u8]) -> io::Result<()> {
     let (kind, content) = match held {
         Held::Artefact => (0_u32, artefact),
         Held::Refusal(reason) => (1, reason.as_bytes()),
+        Held::Functions(_) => (2, artefact),
     };
     let mut seal = Vec::with_capacity(LENGTH);
     seal.extend_from_slice(MAGIC);
@@ -95,6 +98,7 @@ pub(crate) fn check(file: &File, key: &Key) -> Result<Held, Damage> {
             file.take(content.min(REASON_MAX)).read_to_end(&mut reason)?;
             Ok(Held::Refusal(String::from_utf8_lossy(&reason).into_owned()))
         }
+        2 => Ok(Held::Functions(content)),
         _ => Err(Damage::Unsealed),
     }
 }
@@ -163,7 +167,10 @@ mod tests {
     #[test]
     fn what_was_sealed_is_found_again() {
         let refusal = Held::Refusal("tail calls".into());
-        for (held, content) in [(Held::Artefact, &b"code"[..]), (refusal, b""), (Held::Artefact, b"")] {
+        let functions = (Held::Functions(9), &b"functions"[..]);
+        for (held, content) in
+            [(Held::Artefact, &b"code"[..]), (refusal, b""), (Held::Artefact, b""), functions]
+        {
             let bytes = sealed(&held, content);
             assert_eq!(check(&file(&bytes), &key(b"a")).expect("sealed"), held);
             assert!(matches!(check(&file(&bytes), &key(b"b")), Err(Damage::OtherKey)));

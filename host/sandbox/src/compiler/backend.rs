@@ -3,14 +3,17 @@
 //! Made by `Engine`, and by the child that compiles, so that both are the same. Invariant: all settings but the
 //! compiler are the same in both ways, so a plugin has the same world and the same limits in either.
 
+use std::sync::Arc;
 use wasmtime::component::Linker;
-use wasmtime::{Config, Engine, Strategy};
+
+use wasmtime::{CacheStore, Config, Engine, Strategy};
 
 use super::mode::Compile;
 use crate::artefacts::{Key, Maker};
 use crate::engine::RunOptions;
 use crate::hash::ContentHash;
 use crate::host;
+use crate::lineage::Lineage;
 use crate::state::GuestState;
 
 /// See the file's head.
@@ -30,8 +33,16 @@ pub(crate) struct Backends {
 
 impl Backends {
     pub(crate) fn new(run: RunOptions) -> wasmtime::Result<Self> {
-        let optimized = Backend::new(Compile::Optimized, run)?;
-        let fast = match Backend::new(Compile::Fast, run) {
+        Self::with_functions(run, None)
+    }
+
+    /// With what was compiled before, which changes nothing of what is made.
+    pub(crate) fn with_functions(
+        run: RunOptions,
+        functions: Option<Arc<dyn CacheStore>>,
+    ) -> wasmtime::Result<Self> {
+        let optimized = Backend::new(Compile::Optimized, run, functions)?;
+        let fast = match Backend::new(Compile::Fast, run, None) {
             Ok(fast) => Some(fast),
             Err(error) => {
                 tracing::debug!("compile = \"fast\" is \"optimized\" on this machine: {error:#}");
@@ -55,8 +66,12 @@ impl Backends {
 }
 
 impl Backend {
-    fn new(mode: Compile, run: RunOptions) -> wasmtime::Result<Self> {
-        let engine = Engine::new(&config(mode, run))?;
+    fn new(mode: Compile, run: RunOptions, functions: Option<Arc<dyn CacheStore>>) -> wasmtime::Result<Self> {
+        let mut config = config(mode, run);
+        if let Some(functions) = functions {
+            config.enable_incremental_compilation(functions)?;
+        }
+        let engine = Engine::new(&config)?;
         let mut linker = Linker::new(&engine);
         host::add_to_linker(&mut linker)?;
         let maker = Maker::of(&engine);
@@ -66,6 +81,11 @@ impl Backend {
     /// What an artefact of this content is called.
     pub(crate) fn key(&self, content: &ContentHash) -> Key {
         Key::new(*content, self.mode, self.maker)
+    }
+
+    /// What the functions of a lineage are called.
+    pub(crate) fn functions(&self, lineage: &Lineage) -> Key {
+        Key::of_functions(lineage, self.maker)
     }
 }
 
@@ -95,8 +115,9 @@ mod tests {
     fn how_plugins_run_makes_no_other_code() {
         let other = RunOptions { wasm_stack: 4 << 20, core_dumps: true };
         for mode in Compile::ALL {
-            let name =
-                |run| Backend::new(mode, run).expect("a backend").key(&ContentHash::of(b"a")).to_string();
+            let name = |run| {
+                Backend::new(mode, run, None).expect("a backend").key(&ContentHash::of(b"a")).to_string()
+            };
             assert_eq!(
                 name(RunOptions::default()),
                 name(other),

@@ -1,20 +1,25 @@
 //! Compiling in a process of its own: the child's side.
 //!
 //! Run by a program that [`super::CompilerProcess`] names, which is the host's own binary with a hidden subcommand.
-//! Invariants: reads its standard input, writes an artefact or a reason, touches nothing else; has the lowest claim on
-//! the machine's cores and memory; does not outlive its parent.
+//! Invariants: reads its standard input, writes an artefact or a reason, touches nothing else; is the first to go when
+//! memory runs out; does not outlive its parent. Functions that may be of use to the next version are left in place of
+//! the input, since whoever started it has that file.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, Signal, getppid, set_parent_process_death_signal, setrlimit};
+use wasmtime::CacheStore;
 
 use super::backend::Backends;
+use super::functions::Functions;
 use super::in_place::{self, Pool};
 use super::mode::Compile;
-use crate::artefacts::{self, Held};
+use super::order::Order;
+use crate::artefacts::{self, Held, Key};
 use crate::engine::RunOptions;
 use crate::hash::HashedBytes;
 use crate::load::LoadError;
@@ -36,10 +41,12 @@ enum Failure {
     NoBackend,
     #[error("the parent has ended")]
     Orphan,
+    #[error("what is on standard input is not from this very program")]
+    NoOrder,
 }
 
 /// Compiles the file on standard input and writes the sealed artefact to standard output, for the process `parent`,
-/// which has started this one. Call it first thing in `main`: it lowers the priority of the whole process.
+/// which has started this one. Call it first thing in `main`: it may lower the priority of the whole process.
 pub fn compile_for_parent(mode: Compile, parent: u32) -> ExitCode {
     let (code, message) = match run(mode, parent) {
         Ok(()) => return ExitCode::SUCCESS,
@@ -54,18 +61,34 @@ pub fn compile_for_parent(mode: Compile, parent: u32) -> ExitCode {
 
 fn run(mode: Compile, parent: u32) -> Result<(), Failure> {
     end_with(parent)?;
-    in_place::be_nice();
     offer_to_be_killed();
-    let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes)?;
-    keep_to(memory_for(bytes.len()));
-    let content = HashedBytes::new(&bytes);
-    let backends = Backends::new(RunOptions::default()).map_err(Failure::Engine)?;
+    let mut input = Vec::new();
+    io::stdin().lock().read_to_end(&mut input)?;
+    let order = Order::read(&input).ok_or(Failure::NoOrder)?;
+    in_place::be_nice(order.nice);
+    keep_to(memory_for(order.file.len()) + 2 * order.functions.len() as u64);
+    let content = HashedBytes::new(order.file);
+    let functions = order.lineage.map(|lineage| (lineage, Arc::new(Functions::of(order.functions.to_vec()))));
+    let store = functions.as_ref().map(|(_, functions)| Arc::clone(functions) as Arc<dyn CacheStore>);
+    let backends = Backends::with_functions(RunOptions::default(), store).map_err(Failure::Engine)?;
     let backend = backends.of(mode).ok_or(Failure::NoBackend)?;
-    let artefact = Pool::default().artefact(&backends, backend, content.bytes())?;
+    let artefact = Pool::new(order.nice).artefact(&backends, backend, content.bytes())?;
     let mut output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     artefacts::write(&mut output, &backend.key(content.hash()), &Held::Artefact, &artefact)?;
+    if let Some((lineage, functions)) = functions {
+        leave(&backend.functions(&lineage), &functions)?;
+    }
     Ok(())
+}
+
+/// Writes functions over the input.
+fn leave(key: &Key, functions: &Functions) -> io::Result<()> {
+    let mut pack = Vec::new();
+    functions.write(&mut pack)?;
+    let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    input.set_len(0)?;
+    input.rewind()?;
+    artefacts::write(&mut input, key, &Held::Functions(pack.len() as u64), &pack)
 }
 
 /// Has the system end this process when the thread that started it ends. If that has happened already, somebody else

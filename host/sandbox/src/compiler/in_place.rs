@@ -15,14 +15,18 @@ use super::backend::{Backend, Backends};
 use crate::artefacts::{self, ArtefactCache, Held, Key};
 use crate::load::{self, LoadError, features};
 
-/// How nice the compiler is, out of 19: with 10, a thread that competes for the same core gets ten times as much of it.
-pub(crate) const NICE: i32 = 10;
-
 /// The threads, which begin when something is compiled for the first time: one a core. None yet, or none to be had so far.
-#[derive(Default)]
-pub(crate) struct Pool(Mutex<Option<Arc<ThreadPool>>>);
+pub(crate) struct Pool {
+    nice: u8,
+    threads: Mutex<Option<Arc<ThreadPool>>>,
+}
 
 impl Pool {
+    /// None are started yet; they will be so nice.
+    pub(crate) fn new(nice: u8) -> Self {
+        Self { nice, threads: Mutex::default() }
+    }
+
     /// The component that a file is, or is turned into, not compiled.
     pub(crate) fn component_bytes<'a>(
         &self,
@@ -60,11 +64,11 @@ impl Pool {
     /// global ones, whose want is a panic.
     fn threads(&self) -> Result<Arc<ThreadPool>, LoadError> {
         // Plain data: a panic elsewhere cannot have left it half-changed.
-        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(threads) = &*threads {
             return Ok(Arc::clone(threads));
         }
-        let started = Arc::new(start(|thread| {
+        let started = Arc::new(start(self.nice, |thread| {
             let name = thread.name().unwrap_or_default().to_owned();
             std::thread::Builder::new().name(name).spawn(|| thread.run()).map(drop)
         })?);
@@ -79,18 +83,21 @@ fn component_bytes<'a>(backends: &Backends, bytes: &'a [u8]) -> Result<Cow<'a, [
 }
 
 /// Starts the threads; fewer than one a core would be slow for as long as the host runs, so it is all or none.
-fn start(spawn: impl FnMut(ThreadBuilder) -> io::Result<()>) -> Result<ThreadPool, LoadError> {
+fn start(nice: u8, spawn: impl FnMut(ThreadBuilder) -> io::Result<()>) -> Result<ThreadPool, LoadError> {
     ThreadPoolBuilder::new()
         .thread_name(|number| format!("compile/{number}"))
-        .start_handler(|_| be_nice())
+        .start_handler(move |_| be_nice(nice))
         .spawn_handler(spawn)
         .build()
         .map_err(|error| LoadError::NoThread(error.to_string()))
 }
 
 /// Lowers the priority of this thread, on Linux; a process that does so has it for the threads that it starts.
-pub(super) fn be_nice() {
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+pub(super) fn be_nice(nice: u8) {
+    // Some are already, by whoever started the host; nobody becomes less so.
+    if nice > 0
+        && let Err(error) = rustix::process::setpriority_process(None, i32::from(nice))
+    {
         tracing::debug!("the compiler keeps its priority: {error}");
     }
 }
@@ -120,7 +127,7 @@ mod tests {
 
     #[test]
     fn without_threads_a_file_is_not_to_blame_and_may_be_taken_later() {
-        let Err(error) = start(|_| Err(io::Error::from_raw_os_error(11))) else { panic!("no threads") };
+        let Err(error) = start(10, |_| Err(io::Error::from_raw_os_error(11))) else { panic!("no threads") };
         assert!(matches!(error, LoadError::NoThread(_)) && error.is_want(), "{error:?}");
         let message = error.to_string();
         assert!(message.contains("temporarily unavailable (os error 11)"), "{message}");

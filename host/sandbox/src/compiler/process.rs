@@ -2,7 +2,8 @@
 //!
 //! Used by the compiler for large files, and for small ones with much work in them. The child gets the file as its standard input, and writes the sealed artefact to
 //! its standard output and, if there is none, the reason to its standard error; all three are files in memory, so nobody
-//! ever waits for the other to read. (The artefact is then copied into the cache by the parent: a full disk is not the
+//! ever waits for the other to read. (With the file come functions of versions before, and in its place new ones are
+//! left: `order`, `functions`.) (The artefact is then copied into the cache by the parent: a full disk is not the
 //! plugin's fault, and a child that is killed leaves nothing behind.) Invariants: the child has no environment, no
 //! descriptor of the host's but those three, and a process group of its own, so that a Ctrl-C is the host's alone; it ends when it has
 //! taken too long, when its result is no longer wanted, and with the thread that waits for it. What comes from it is
@@ -21,9 +22,9 @@ use rustix::fs::MemfdFlags;
 use wasmtime::component::Component;
 
 use super::backend::Backend;
-use super::child;
 use super::{Key, Task};
-use crate::artefacts::{self, Checked, Content};
+use super::{child, order};
+use crate::artefacts::{self, Checked, Content, Functions};
 use crate::load::{self, LoadError};
 use crate::text;
 
@@ -52,6 +53,15 @@ pub struct CompilerProcess {
     pub timeout: Duration,
 }
 
+/// What a process is to do.
+pub(super) struct Job<'a> {
+    pub(super) task: Task<'a>,
+    pub(super) key: &'a Key,
+    pub(super) nice: u8,
+    /// What its functions are to be kept under, and those there are; none: they are not wanted.
+    pub(super) functions: Option<(Key, Option<Functions>)>,
+}
+
 /// Why there is no artefact.
 pub(super) enum Failure {
     /// The file's trouble.
@@ -61,7 +71,10 @@ pub(super) enum Failure {
 }
 
 /// What a child made.
-pub(super) struct Artefact(Checked);
+pub(super) struct Artefact {
+    code: Checked,
+    pub(super) functions: Option<Functions>,
+}
 
 /// The child's standard streams.
 struct Streams {
@@ -75,13 +88,15 @@ struct Running(Child);
 
 impl CompilerProcess {
     /// Compiles a file, and waits for it on this thread.
-    pub(super) fn compile(&self, task: Task<'_>, key: &Key) -> Result<Artefact, Failure> {
-        let streams = Streams::new(task.content.bytes()).map_err(Failure::NotStarted)?;
+    pub(super) fn compile(&self, job: &Job<'_>) -> Result<Artefact, Failure> {
+        let Job { task, key, .. } = job;
+        let streams = Streams::new(job).map_err(Failure::NotStarted)?;
         let mut child = self.start(&streams, key).map_err(Failure::NotStarted)?;
         let status = child.wait(self.timeout, task.wanted).map_err(Failure::Refused)?;
         let messages = messages(streams.messages);
         let result = if status.success() {
             result(streams.output, key)
+                .map(|code| Artefact { code, functions: functions(streams.input, job) })
         } else {
             Err(refusal(status, &messages, child::memory_for(task.content.bytes().len())))
         };
@@ -108,14 +123,20 @@ impl CompilerProcess {
 }
 
 impl Streams {
-    fn new(input: &[u8]) -> io::Result<Self> {
+    fn new(job: &Job<'_>) -> io::Result<Self> {
         let mut streams = Self {
             input: memory("hark-wasm")?,
             output: memory("hark-artefact")?,
             messages: memory("hark-messages")?,
         };
-        streams.input.write_all(input)?;
-        streams.input.rewind()?;
+        let (input, file) = (&mut streams.input, job.task.content.bytes());
+        input.write_all(file)?;
+        let lineage = job.functions.as_ref().and(job.task.lineage.as_ref());
+        if let Some((_, Some(functions))) = &job.functions {
+            io::copy(&mut functions.reader()?, input)?;
+        }
+        order::write_tail(input, file.len(), job.nice, lineage)?;
+        input.rewind()?;
         Ok(streams)
     }
 }
@@ -160,22 +181,37 @@ impl Drop for Running {
 impl Artefact {
     /// All of it, with its seal.
     pub(super) fn reader(&self) -> io::Result<File> {
-        self.0.reader()
+        self.code.reader()
     }
 
     /// Mapped from memory.
     pub(super) fn component(&self, backend: &Backend) -> Result<Component, LoadError> {
-        artefacts::component(&backend.engine, &self.0)
+        artefacts::component(&backend.engine, &self.code)
             .map_err(|error| LoadError::Compile(load::chain(&error)))
     }
 }
 
 /// What a child that ended well has made.
-fn result(output: File, key: &Key) -> Result<Artefact, LoadError> {
+fn result(output: File, key: &Key) -> Result<Checked, LoadError> {
     match artefacts::check(output, key) {
-        Ok(Content::Artefact(artefact)) => Ok(Artefact(artefact)),
-        Ok(Content::Refusal(_)) => Err(LoadError::CompilerBroke("it wrote no artefact".to_owned())),
+        Ok(Content::Artefact(artefact)) => Ok(artefact),
+        Ok(Content::Refusal(_) | Content::Functions(_)) => {
+            Err(LoadError::CompilerBroke("it wrote no artefact".to_owned()))
+        }
         Err(damage) => Err(LoadError::CompilerBroke(format!("its artefact cannot be used: {damage}"))),
+    }
+}
+
+/// What a child that ended well has left in place of its input.
+fn functions(input: File, job: &Job<'_>) -> Option<Functions> {
+    let (key, _) = job.functions.as_ref()?;
+    match artefacts::check(input, key) {
+        Ok(Content::Functions(functions)) => Some(functions),
+        Ok(_) => None,
+        Err(damage) => {
+            tracing::debug!("the functions that were compiled are not kept: {damage}");
+            None
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hark_informer::handler::Outcome;
 use hark_sandbox::{
     ArtefactCache, Compile, CompilerProcess, Engine, EngineOptions, HashedBytes, LARGE_PLUGIN_BYTES, Limits,
-    LoadError, LoadOptions, Plugin,
+    Lineage, LoadError, LoadOptions, Plugin,
 };
 
 use crate::support::{Guest, Host, OK, Objects, context, short};
@@ -158,6 +158,25 @@ async fn what_winch_does_not_take_is_optimized_and_winch_is_not_asked_again() {
 }
 
 #[test]
+fn of_a_lineage_that_winch_does_not_take_only_what_it_may_take_is_given_to_it() {
+    let engine = Engine::new().expect("an engine");
+    let lineage = Some(Lineage::of("a.wasm"));
+    let load = |text: String, lineage| {
+        let wasm = wat::parse_str(text).expect("right text");
+        engine.load_while(&HashedBytes::new(&wasm), FAST, lineage, &|| true).expect("a plugin")
+    };
+    let version = |number: usize| {
+        format!("{} (@custom \"v\" \"{number}\"))", tail_call().trim_end().strip_suffix(')').expect("closed"))
+    };
+    let how = |plugin: &Plugin| (plugin.how().mode, plugin.how().refusal.is_some());
+    assert_eq!(how(&load(version(1), lineage)), (Compile::Optimized, true), "Winch says so");
+    assert_eq!(how(&load(version(2), lineage)), (Compile::Optimized, false), "it was not asked");
+    assert_eq!(how(&load(version(3), Some(Lineage::of("b.wasm")))), (Compile::Optimized, true));
+    assert_eq!(how(&load(Guest::default().text(), lineage)), (Compile::Fast, false));
+    assert_eq!(counts(&engine, Compile::Fast), [1, 0, 3, 0]);
+}
+
+#[test]
 fn what_nobody_takes_is_not_winchs_fault() {
     let engine = Engine::new().expect("an engine");
     let wrong = Guest::adding("(i64.const 1)").text();
@@ -284,7 +303,8 @@ fn a_result_that_is_no_longer_wanted_is_not_waited_for() {
     let asked = AtomicU32::new(0);
     let wanted = || asked.fetch_add(1, Ordering::Relaxed) < 3;
     let text = large();
-    let error = engine.load_while(&HashedBytes::new(text.as_bytes()), WAT, &wanted).expect_err("abandoned");
+    let error =
+        engine.load_while(&HashedBytes::new(text.as_bytes()), WAT, None, &wanted).expect_err("abandoned");
     assert_eq!((error, asked.into_inner()), (LoadError::Abandoned, 4));
     assert_eq!(counts(&engine, Compile::Optimized), [0; 4], "that is no failure");
 }
@@ -338,7 +358,8 @@ fn a_compiler_process_inherits_nothing_of_this_one() {
         seen.lock().expect("one thread").is_none()
     };
     let text = large();
-    let ended = engine.load_while(&HashedBytes::new(text.as_bytes()), WAT, &wanted).expect_err("abandoned");
+    let ended =
+        engine.load_while(&HashedBytes::new(text.as_bytes()), WAT, None, &wanted).expect_err("abandoned");
     drop(ours);
     assert_eq!(ended, LoadError::Abandoned);
     let (arguments, (environment, at, mut descriptors)) =
