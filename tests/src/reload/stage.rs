@@ -26,6 +26,9 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Between two looks, which tell nothing about the time: that is in what is found.
 const PAUSE: Duration = Duration::from_millis(4);
 
+/// Between two saves, so that nothing of the one before still goes on: somebody who edits is no faster.
+const REST: Duration = Duration::from_millis(100);
+
 /// The plugin's name.
 pub const PLUGIN: &str = "subject";
 
@@ -113,6 +116,7 @@ impl Stage {
     /// # Errors
     /// If it does not come about.
     pub async fn reload(&mut self, content: &[u8], way: Way) -> Result<Round> {
+        tokio::time::sleep(REST).await;
         let saved = self.save(content, way)?;
         let first = self.next_generation().await?;
         let ended: Timestamp = first.ts.parse()?;
