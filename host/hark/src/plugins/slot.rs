@@ -275,7 +275,9 @@ impl Slot {
             let version = &running.version;
             (version.plugin.clone(), version.config.clone())
         });
-        Known { running, refused: self.refused.clone() }
+        // Once the file has been good, the same fault is a new one, and said again.
+        let stands = |hash| self.refusal.as_ref().is_some_and(|refusal| refusal.hash == Some(hash));
+        Known { running, refused: self.refused.clone().filter(|(hash, _)| stands(*hash)) }
     }
 }
 
@@ -377,6 +379,24 @@ mod tests {
         assert_eq!(message(&slot), None, "another version has taken over");
         slot.not_started("no thread".into());
         assert_eq!(message(&slot).as_deref(), Some("no thread"));
+    }
+
+    #[test]
+    fn what_was_refused_is_known_until_the_file_has_been_good() {
+        let config = Config::default().plugin("a");
+        let (bad, good) = (ContentHash::of(b"bad"), ContentHash::of(b"good"));
+        let mut slot = Slot::default();
+        let knows = |slot: &Slot| slot.known().refused.is_some();
+        slot.refuse(Some(bad), config.clone(), "no good".into());
+        slot.same(bad);
+        assert!(knows(&slot), "it was only touched");
+        slot.same(good);
+        assert!(!knows(&slot), "what runs was put back");
+        slot.refuse(Some(bad), config.clone(), "no good".into());
+        slot.settled();
+        assert!(!knows(&slot), "another version has taken over");
+        slot.refuse(None, config, "it cannot be read".into());
+        assert!(!knows(&slot), "its content is not to blame");
     }
 
     #[test]
