@@ -7,13 +7,11 @@
 //! | file | subject |
 //! | --- | --- |
 //! | `writer` | changes objects on the API server, and remembers what it did |
-//! | `ledger` | what one plugin was told, held against the delivery contract |
-//! | `books` | the ledgers of all plugins, fed from the trace |
+//! | `books` | the [ledgers](crate::ledger) of all plugins, fed from the trace |
 //! | `reloads` | saves new contents over the plugins' files |
 //! | `samples` | what the process held over the time, and whether that is flat |
 
 pub mod books;
-pub mod ledger;
 pub mod reloads;
 pub mod samples;
 pub mod writer;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::Cast;
-use super::ledger::{Entry, Ledger, View};
+use crate::ledger::{Entry, Ledger, NoSilence, View};
 
 /// See the file's head. Cheap to clone; clones are the same books.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub struct Books(Arc<Mutex<Vec<(Cast, Ledger)>>>);
 impl Books {
     /// Empty ledgers.
     pub fn new(cast: &[Cast]) -> Self {
-        let ledgers = cast.iter().map(|one| (*one, Ledger::new(one.replays)));
+        let ledgers = cast.iter().map(|one| (*one, Ledger::default()));
         Self(Arc::new(Mutex::new(ledgers.collect())))
     }
 
@@ -34,7 +34,11 @@ impl Books {
             let entry: Entry<'_> = serde_json::from_slice(&line).with_context(shown)?;
             let mut ledgers = self.ledgers();
             let mine = ledgers.iter_mut().find(|(one, _)| one.name == entry.plugin);
-            mine.with_context(shown)?.1.enter(&entry);
+            let (one, ledger) = mine.with_context(shown)?;
+            if entry.generation > ledger.generation {
+                ledger.turn_to(entry.generation, one.replays);
+            }
+            ledger.enter(&entry, &NoSilence);
             line.clear();
         }
         Ok(())
@@ -52,13 +56,17 @@ impl Books {
 
     /// Whether every plugin has been told of all that the server has.
     pub fn are_even_with(&self, server: &View) -> bool {
-        self.each(|_, ledger| ledger.is_even_with(server)).into_iter().all(|even| even)
+        self.each(|_, ledger| ledger.is_even_with(server, &NoSilence)).into_iter().all(|even| even)
     }
 
     /// Everything that is wrong, when all should have been told.
     pub fn faults(&self, server: &View) -> Vec<String> {
         let of = |one: &Cast, ledger: &Ledger| -> Vec<String> {
-            ledger.faults(server).into_iter().map(|fault| format!("{}: {fault}", one.name)).collect()
+            ledger
+                .faults(server, &NoSilence)
+                .into_iter()
+                .map(|fault| format!("{}: {fault}", one.name))
+                .collect()
         };
         self.each(of).concat()
     }

@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use super::ledger::{State, View};
+use crate::ledger::{State, View};
 
 /// Of a hundred changes of objects that are there, how many delete.
 const DELETES: u32 = 1;

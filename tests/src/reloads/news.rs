@@ -1,0 +1,181 @@
+//! What Hark's log says of its plugins: which version took over, and when one was stopped.
+//!
+//! Invariant: in the order of the log, which is that in which it happened.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+
+use super::history::Moment;
+use crate::tail::Tail;
+
+/// A line of the log that tells what runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// When it was said.
+    pub at: Moment,
+    /// Of whom.
+    pub plugin: String,
+    /// What.
+    pub what: What,
+}
+
+/// What happened to a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A version began to run.
+    Arrived(Arrival),
+    /// Its file is gone.
+    Stopped,
+}
+
+/// A version began to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// When it was said.
+    pub at: Moment,
+    /// The beginning of its content's hash.
+    pub hash: String,
+    /// Subscriptions kept, added and removed, if another version ran before.
+    pub subscriptions: Option<[u64; 3]>,
+}
+
+/// A log as it grows.
+pub struct Log {
+    tail: Tail,
+    /// What it said so far.
+    pub news: Vec<News>,
+    /// How often it said of a plugin that its file is refused.
+    pub refusals: BTreeMap<String, usize>,
+    /// How often it said that the operator's file is no good, and that it was read again.
+    pub config: (usize, usize),
+    /// Lines that say that something went wrong which nobody did on purpose.
+    pub alarms: Vec<String>,
+}
+
+impl Log {
+    /// Of the file in which Hark's standard error goes.
+    pub fn new(path: &Path) -> Self {
+        Self {
+            tail: Tail::new(path),
+            news: Vec::new(),
+            refusals: BTreeMap::new(),
+            config: (0, 0),
+            alarms: Vec::new(),
+        }
+    }
+
+    /// Reads on.
+    ///
+    /// # Errors
+    /// If the file is no text, or a line that tells what runs has another form.
+    pub fn read(&mut self) -> Result<()> {
+        for line in self.tail.lines()? {
+            self.line(&line).with_context(|| line.clone())?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &str) -> Result<()> {
+        if ["panicked", "ended unexpectedly", "did not finish"].iter().any(|alarm| line.contains(alarm)) {
+            self.alarms.push(line.to_owned());
+        }
+        if line.contains("configuration reloaded: ") {
+            self.config.1 += 1;
+        }
+        // Lines that follow a first one have no time of their own.
+        let Some((level, said)) = split(line) else { return Ok(()) };
+        if level == "ERROR" && said.contains("hark.toml") {
+            self.config.0 += 1;
+        }
+        if let Some((plugin, _)) = said.split_once(": ").filter(|_| said.contains(".wasm is refused: ")) {
+            *self.refusals.entry(plugin.to_owned()).or_default() += 1;
+        }
+        if let Some((plugin, what)) = told(said, moment(line)?)? {
+            self.news.push(News { at: moment(line)?, plugin: plugin.to_owned(), what });
+        }
+        Ok(())
+    }
+}
+
+/// `2026-01-02T03:04:05.678901Z  INFO target: text`: level and text.
+fn split(line: &str) -> Option<(&str, &str)> {
+    let (time, rest) = line.split_once(' ')?;
+    time.parse::<Timestamp>().ok()?;
+    let (level, rest) = rest.trim_start().split_once(' ')?;
+    Some((level, rest.split_once(": ")?.1))
+}
+
+fn moment(line: &str) -> Result<Moment> {
+    let time = line.split(' ').next().unwrap_or_default();
+    Ok(time.parse::<Timestamp>()?.as_microsecond())
+}
+
+fn told(said: &str, at: Moment) -> Result<Option<(&str, What)>> {
+    if let Some((plugin, _)) = said.split_once(": stopped: its file is gone") {
+        return Ok(Some((plugin, What::Stopped)));
+    }
+    if let Some((plugin, rest)) = said.split_once(" started: ") {
+        let hash = between(rest, " (", ")").context("no hash")?;
+        return Ok(Some((plugin, What::Arrived(Arrival { at, hash: hash.to_owned(), subscriptions: None }))));
+    }
+    let Some((plugin, rest)) =
+        said.split_once(" reloaded: ").filter(|(plugin, _)| *plugin != "configuration")
+    else {
+        return Ok(None);
+    };
+    let hash = match rest.split_once(" -> ") {
+        Some((_, new)) => new.split(' ').next(),
+        None => rest.split(',').next(),
+    };
+    let hash = hash.context("no hash")?.to_owned();
+    let counts = rest.split_once("subscriptions: ").context("no subscriptions")?.1;
+    let number = |word: &str| -> Result<u64> {
+        let before = counts.split_once(word).with_context(|| format!("nothing is{word}"))?.0;
+        Ok(before.rsplit(' ').next().unwrap_or_default().parse()?)
+    };
+    let subscriptions = Some([number(" kept")?, number(" added")?, number(" removed")?]);
+    Ok(Some((plugin, What::Arrived(Arrival { at, hash, subscriptions }))))
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    Some(text.split_once(before)?.1.split_once(after)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+2026-01-02T03:04:05.000001Z  INFO hark::output: one started: planned 7 (0a1b2c) in 12 ms (compile 3, describe 0.1 ms); subscriptions: s (v1 ConfigMap)
+2026-01-02T03:04:05.000002Z  INFO hark::output: one reloaded: 0a1b2c -> 3d4e5f (planned 8) in 9 ms (compile 3 ms); subscriptions: 1 kept, 2 added, 0 removed, 3 waiting events dropped
+2026-01-02T03:04:05.000003Z  INFO hark::output: one reloaded: 3d4e5f, new configuration (planned 8) in 9 ms (swap 0.1 ms); subscriptions: 3 kept, 0 added, 0 removed
+2026-01-02T03:04:05.000004Z ERROR hark::output: one: plugins/one.wasm is refused: no module
+2026-01-02T03:04:05.000005Z  INFO hark::plugins::configuring: configuration reloaded: 1 plugin affected
+2026-01-02T03:04:05.000006Z ERROR hark::plugins::configuring: hark.toml: no good
+what was configured before stays
+2026-01-02T03:04:05.000007Z  INFO hark::output: one: stopped: its file is gone
+";
+
+    #[test]
+    fn versions_refusals_and_ends_are_read_in_their_order() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("stderr");
+        std::fs::write(&path, LOG).expect("written");
+        let mut log = Log::new(&path);
+        log.read().expect("a log");
+        let hashes = log.news.iter().map(|news| match &news.what {
+            What::Arrived(arrival) => (arrival.hash.as_str(), arrival.subscriptions),
+            What::Stopped => ("", None),
+        });
+        assert_eq!(
+            hashes.collect::<Vec<_>>(),
+            [("0a1b2c", None), ("3d4e5f", Some([1, 2, 0])), ("3d4e5f", Some([3, 0, 0])), ("", None)]
+        );
+        assert!(log.news.iter().all(|news| news.plugin == "one"));
+        assert!(log.news.windows(2).all(|two| two[0].at < two[1].at));
+        assert_eq!((log.refusals["one"], log.config, log.alarms.len()), (1, (1, 1), 0));
+    }
+}

@@ -1,0 +1,99 @@
+//! What Hark says of its plugins when asked, asked by one for all.
+//!
+//! Invariant: an answer is of a moment between the question and its arrival, both of which are told with it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use super::history::{Moment, now};
+use crate::http;
+
+/// Between two questions.
+const PAUSE: Duration = Duration::from_millis(40);
+
+/// All plugins at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// When it was asked.
+    pub asked: Moment,
+    /// When the answer was there.
+    pub at: Moment,
+    /// By name.
+    pub plugins: BTreeMap<String, Status>,
+}
+
+/// One plugin; the fields are those of `/api/plugins`.
+#[derive(Debug, Clone, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of /api/plugins, see the README")]
+pub struct Status {
+    pub plugin: String,
+    pub preparing: bool,
+    pub taking_over: bool,
+    pub running: Option<Run>,
+    pub refused: Option<Refusal>,
+    pub queue: Option<Queue>,
+}
+
+/// What runs.
+#[derive(Debug, Clone, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of /api/plugins, see the README")]
+pub struct Run {
+    pub sha256: String,
+    pub generation: u64,
+}
+
+/// What does not.
+#[derive(Debug, Clone, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of /api/plugins, see the README")]
+pub struct Refusal {
+    pub sha256: Option<String>,
+    pub message: String,
+}
+
+/// What waits.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of /api/plugins, see the README")]
+pub struct Queue {
+    pub synced: bool,
+    pub pending: usize,
+    pub in_flight: usize,
+    pub retrying: usize,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    plugins: Vec<Status>,
+}
+
+impl Queue {
+    /// Whether everything has been handled.
+    pub fn is_idle(&self) -> bool {
+        self.synced && self.pending == 0 && self.in_flight == 0 && self.retrying == 0
+    }
+}
+
+/// Asks again and again, until nobody wants to know any more.
+///
+/// # Errors
+/// If Hark does not answer.
+pub async fn ask(admin: SocketAddr, tell: watch::Sender<Answer>) -> Result<()> {
+    while !tell.is_closed() {
+        tell.send_replace(once(admin).await?);
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+async fn once(admin: SocketAddr) -> Result<Answer> {
+    let asked = now();
+    let answer = http::get(admin, "/api/plugins").await.context("/api/plugins")?;
+    let at = now();
+    let document: Document = serde_json::from_str(&answer.body).with_context(|| answer.body.clone())?;
+    let plugins = document.plugins.into_iter().map(|status| (status.plugin.clone(), status)).collect();
+    Ok(Answer { asked, at, plugins })
+}
