@@ -1,18 +1,20 @@
 //! The long suite: a great many changes, traps and reloads, with the books kept of everything that was delivered, and
 //! of what the process holds all the while.
 //!
-//! Used by the binary behind `cargo xtask long`, on the parts of [`crate::measure`]. One run has four plugins: a good one
+//! Used by the binary behind `cargo xtask long`, and by a test that is a short run; on the parts of [`crate::measure`]. One run has four plugins: a good one
 //! and one that traps on every 1,000th event, each once with `on_reload = "continue"` and once with `"replay"`.
 //!
 //! | file | subject |
 //! | --- | --- |
 //! | `writer` | changes objects on the API server, and remembers what it did |
 //! | `books` | the [ledgers](crate::ledger) of all plugins, fed from the trace |
-//! | `reloads` | saves new contents over the plugins' files |
+//! | `reloads` | saves new contents over a plugin's file, in every way |
+//! | `run` | a whole run |
 //! | `samples` | what the process held over the time, and whether that is flat |
 
 pub mod books;
 pub mod reloads;
+pub mod run;
 pub mod samples;
 pub mod writer;
 

@@ -40,12 +40,13 @@ struct Quantity {
     more: f64,
 }
 
-const QUANTITIES: [Quantity; 5] = [
+const QUANTITIES: [Quantity; 6] = [
     Quantity { name: "anonymous memory (KiB)", of: |usage| usage.anonymous, share: 0.05, more: 4096.0 },
     Quantity { name: "resident memory (KiB)", of: |usage| usage.resident, share: 0.05, more: 4096.0 },
     Quantity { name: "threads", of: |usage| usage.threads, share: 0.0, more: 2.0 },
     Quantity { name: "descriptors", of: |usage| usage.descriptors, share: 0.0, more: 3.0 },
     Quantity { name: "mappings", of: |usage| usage.mappings, share: 0.05, more: 20.0 },
+    Quantity { name: "inotify watches", of: |usage| usage.watches, share: 0.0, more: 3.0 },
 ];
 
 /// The samples of a run.
@@ -84,7 +85,9 @@ impl Samples {
 
     /// A row now and then, the last one included.
     pub fn table(&self) -> Table {
-        let head = ["s", "changes", "reloads", "anon KiB", "RSS KiB", "VSZ MiB", "threads", "fds", "maps"];
+        let head = [
+            "s", "changes", "reloads", "anon KiB", "RSS KiB", "VSZ MiB", "threads", "fds", "maps", "watches",
+        ];
         let mut table = Table::new(&head);
         let step = self.0.len().div_ceil(ROWS).max(1);
         let every = self.0.iter().rev().step_by(step).collect::<Vec<_>>();
@@ -99,6 +102,7 @@ impl Samples {
                 usage.threads,
                 usage.descriptors,
                 usage.mappings,
+                usage.watches,
             ];
             table.row(numbers.map(|number| number.to_string()).to_vec());
         }
@@ -138,7 +142,7 @@ mod tests {
             anonymous: if number < 20 { 1000 } else { 20_000 + number * 7919 % 3000 },
             ..flat()
         };
-        assert_eq!(samples(100, noisy).check().expect("flat").len(), 5);
+        assert_eq!(samples(100, noisy).check().expect("flat").len(), 6);
     }
 
     #[test]
@@ -152,6 +156,10 @@ mod tests {
         assert_eq!(
             leak(|number| Usage { threads: 12 + number, ..flat() }),
             "not flat: threads: 41.5 in the second fifth, 101.5 in the last, at most 43.5"
+        );
+        assert_eq!(
+            leak(|number| Usage { watches: 2 + number, ..flat() }),
+            "not flat: inotify watches: 31.5 in the second fifth, 91.5 in the last, at most 34.5"
         );
         assert_eq!(
             leak(|number| Usage { descriptors: 20 + number, mappings: 300 + number, ..flat() }),

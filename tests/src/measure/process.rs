@@ -28,6 +28,8 @@ pub struct Usage {
     pub descriptors: u64,
     /// Mappings of the address space; `vm.max_map_count` (65,530) is their limit.
     pub mappings: u64,
+    /// Files and folders that it watches by inotify; `fs.inotify.max_user_watches` is a user's limit.
+    pub watches: u64,
 }
 
 /// What a process's threads have done since they began.
@@ -59,6 +61,7 @@ impl Usage {
             threads: status.number("Threads")?,
             descriptors: fs::read_dir(folder.join("fd"))?.count() as u64,
             mappings: text(&folder.join("maps"))?.lines().count() as u64,
+            watches: watches(&folder)?,
         })
     }
 }
@@ -109,6 +112,17 @@ impl Thread {
     }
 }
 
+/// What the process watches, by all its inotify descriptors.
+fn watches(folder: &Path) -> Result<u64> {
+    let mut watches = 0;
+    for descriptor in fs::read_dir(folder.join("fdinfo"))? {
+        // It may be closed while we look.
+        let Ok(info) = fs::read_to_string(descriptor?.path()) else { continue };
+        watches += info.lines().filter(|line| line.starts_with("inotify wd:")).count() as u64;
+    }
+    Ok(watches)
+}
+
 fn folder(pid: u32) -> PathBuf {
     Path::new("/proc").join(pid.to_string())
 }
@@ -155,7 +169,11 @@ mod tests {
         assert!(after.anonymous >= before.anonymous + (16 << 10), "{before:?} {after:?}");
         assert!(after.threads >= 2 && after.descriptors >= 4 && after.mappings > 10, "{after:?}");
         assert!(after.address_space >= after.resident && after.resident >= after.anonymous, "{after:?}");
-        drop((stop, file, memory));
+        let inotify = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).expect("inotify");
+        let flags = rustix::fs::inotify::WatchFlags::CREATE;
+        rustix::fs::inotify::add_watch(&inotify, "/dev", flags).expect("a watch");
+        assert!(Usage::read(me).expect("our own").watches >= 1);
+        drop((stop, file, memory, inotify));
         assert!(thread.join().expect("ended").is_err());
     }
 

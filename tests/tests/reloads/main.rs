@@ -3,6 +3,8 @@
 //!
 //! `HARK_SEED` repeats a run: the same builds and steps, though not the same moments.
 
+mod flat;
+
 use std::io::Write;
 
 use anyhow::Result;
