@@ -27,6 +27,9 @@ const OFTEN: Duration = Duration::from_secs(1);
 /// Between two looks of the clock's there is so many times what a look takes: it may be one of a hundred thousand files.
 const REST: u32 = 50;
 
+/// A look that takes longer than this is complained of: whoever saves waits for it.
+const LONG: Duration = Duration::from_secs(3);
+
 /// New folders that appear while their folders are walked, as when a whole tree is unpacked: walked again so often at
 /// most, then the clock has the rest.
 const ROUNDS: u32 = 5;
@@ -73,8 +76,14 @@ impl Eyes {
             }
         }
         let snapshot = Snapshot::take(&walked.files, before);
-        let (plugins, complaints) = (plugins.looked_at(), walked.complaints);
-        Look { eyes: self, snapshot, plugins, watching, complaints, took: begun.elapsed() }
+        let (plugins, mut complaints) = (plugins.looked_at(), walked.complaints);
+        let took = begun.elapsed();
+        if took > LONG {
+            let seconds = LONG.as_secs();
+            complaints
+                .insert(format!("a look at the sources takes more than {seconds} s: name fewer `sources`"));
+        }
+        Look { eyes: self, snapshot, plugins, watching, complaints, took }
     }
 }
 

@@ -84,6 +84,16 @@ pub(crate) struct Own {
     pub(crate) files: Vec<PathBuf>,
 }
 
+impl Own {
+    /// All of it that is there, under whatever names, and where standard output and error go.
+    fn identities(&self) -> BTreeSet<Identity> {
+        let paths = self.files.iter().chain(&self.folders).chain([&self.plugins]);
+        let there = paths.filter_map(|path| std::fs::metadata(path).ok()).map(|metadata| identity(&metadata));
+        let streams = [rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())];
+        there.chain(streams.into_iter().filter_map(stream)).collect()
+    }
+}
+
 /// See the file's head. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Sources(Arc<Inner>);
@@ -93,9 +103,10 @@ struct Inner {
     roots: Vec<PathBuf>,
     never: Gitignore,
     own: Own,
-    /// Device and inode of the regular files that standard output and error were sent to.
-    streams: Vec<(u64, u64)>,
 }
+
+/// Device and inode, which tell a file whatever it is called.
+type Identity = (u64, u64);
 
 /// What a walk found.
 #[derive(Debug, Default)]
@@ -127,7 +138,6 @@ impl Sources {
                 folders: all(&own.folders)?,
                 files: all(&own.files)?,
             },
-            streams: streams(),
         })))
     }
 
@@ -170,12 +180,12 @@ impl Sources {
                 return;
             }
         }
-        let inner = self.0.clone();
+        let (inner, own) = (self.0.clone(), self.0.own.identities());
         let in_git = root.ancestors().any(|above| above.join(".git").exists());
         let walk = WalkBuilder::new(root)
             // Within a repository, what lies above it has no say: a home folder may be one that ignores everything.
             .require_git(in_git)
-            .filter_entry(move |entry| entry.depth() == 0 || inner.takes(entry))
+            .filter_entry(move |entry| entry.depth() == 0 || inner.takes(entry, &own))
             .build();
         for entry in walk {
             match entry {
@@ -198,16 +208,13 @@ impl Sources {
 
 impl Inner {
     /// Whether an entry below a root is a source, or a folder that may have some.
-    fn takes(&self, entry: &DirEntry) -> bool {
+    fn takes(&self, entry: &DirEntry, own: &BTreeSet<Identity>) -> bool {
         let (path, is_dir) = (entry.path(), entry.file_type().is_some_and(|kind| kind.is_dir()));
         if self.is_own(path) || self.never.matched(path, is_dir).is_ignore() {
             return false;
         }
-        if is_dir {
-            return !is_cache(path);
-        }
-        let is_stream = |metadata: Metadata| self.streams.contains(&(metadata.dev(), metadata.ino()));
-        self.streams.is_empty() || !entry.metadata().is_ok_and(is_stream)
+        let is_own = |metadata: Metadata| own.contains(&identity(&metadata));
+        !(is_dir && is_cache(path) || entry.metadata().is_ok_and(is_own))
     }
 
     fn is_own(&self, path: &Path) -> bool {
@@ -252,16 +259,15 @@ fn is_not_found(error: &ignore::Error) -> bool {
     error.io_error().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
-fn streams() -> Vec<(u64, u64)> {
-    let of = |stream: rustix::io::Result<rustix::fs::Stat>| {
-        let stat = stream.ok()?;
-        let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
-        kind.is_file().then_some((stat.st_dev, stat.st_ino))
-    };
-    [of(rustix::fs::fstat(std::io::stdout())), of(rustix::fs::fstat(std::io::stderr()))]
-        .into_iter()
-        .flatten()
-        .collect()
+fn identity(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
+}
+
+/// The regular file that a stream was sent to, if it was.
+fn stream(stream: rustix::io::Result<rustix::fs::Stat>) -> Option<Identity> {
+    let stat = stream.ok()?;
+    let is_file = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
+    is_file.then_some((stat.st_dev, stat.st_ino))
 }
 
 #[cfg(test)]
@@ -369,6 +375,19 @@ mod tests {
         }
         let beside = sources(at, &["."], &["!*.wasm"], Own { plugins: at.to_owned(), ..Own::default() });
         assert_eq!(found(at, &beside), ["a.c", "sub/c.c"]);
+    }
+
+    #[test]
+    fn what_is_own_is_none_by_another_name_either() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path();
+        for file in ["project/a.c", "project/plugins/readme", "project/state/letters", "project/trace.jsonl"]
+        {
+            write(at, file, "x");
+        }
+        std::os::unix::fs::symlink("project", at.join("link")).expect("linked");
+        let named = sources(at, &["project"], &[], own(&at.join("link")));
+        assert_eq!(found(at, &named), ["project/a.c"]);
     }
 
     #[test]
