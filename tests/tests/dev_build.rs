@@ -4,6 +4,7 @@
 //! text what comes of it. That something does *not* start a build is shown by the next one that does.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,6 +38,16 @@ fn write(hark: &Hark, file: &str, text: &str) -> Result<()> {
     let path = hark.folder().join(file);
     fs::create_dir_all(path.parent().context("a folder")?)?;
     Ok(fs::write(path, text)?)
+}
+
+/// A program that does something before it becomes `HARK`, with the folder that it lies in.
+fn wrapper(script: &str) -> Result<(tempfile::TempDir, PathBuf)> {
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("hark");
+    let script = script.replace("HARK", &binary().display().to_string());
+    fs::write(&program, format!("#!/bin/sh\n{script}\n"))?;
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o755))?;
+    Ok((folder, program))
 }
 
 /// How many builds have begun.
@@ -75,7 +86,7 @@ async fn a_change_of_a_source_builds_and_the_plugin_reloads() -> Result<()> {
     ])
     .await;
     choose(hark.folder(), "counter-v2")?;
-    hark.shows(&["(src/which changed)", "counter reloaded: "]).await;
+    hark.shows(&["(src/which changed", "counter reloaded: "]).await;
     // The same content again, by writing and by renaming; what is ignored; what is hidden: none of it counts.
     choose(hark.folder(), "counter-v2")?;
     write(&hark, ".gitignore", "*.log\n")?;
@@ -85,13 +96,13 @@ async fn a_change_of_a_source_builds_and_the_plugin_reloads() -> Result<()> {
     fs::copy(hark.folder().join("src/which"), hark.folder().join("again"))?;
     fs::rename(hark.folder().join("again"), hark.folder().join("src/which"))?;
     write(&hark, "src/deep/er/new", "x")?;
-    hark.shows(&["(src/deep/er/new added)"]).await;
+    hark.shows(&["(src/deep/er/new added"]).await;
     counts(&hark, "build            done in ", 3).await;
     write(&hark, "src/deep/er/new", "y")?;
-    hark.shows(&["(src/deep/er/new changed)"]).await;
+    hark.shows(&["(src/deep/er/new changed"]).await;
     counts(&hark, "build            done in ", 4).await;
     fs::remove_dir_all(hark.folder().join("src/deep"))?;
-    hark.shows(&["(src/deep/er/new removed)"]).await;
+    hark.shows(&["(src/deep/er/new removed"]).await;
     counts(&hark, "build            done in ", 5).await;
     assert_eq!(begun(&hark), 5, "{}", hark.stdout());
     Ok(())
@@ -107,7 +118,7 @@ async fn a_build_that_fails_shows_its_output_and_the_old_version_goes_on() -> Re
     write(&hark, "src/broken", "")?;
     hark.shows(&["build            FAILED (exit 101) after ", "\n    one\n    two\n    three\n"]).await;
     fs::remove_file(hark.folder().join("src/broken"))?;
-    hark.shows(&["(src/broken removed)"]).await;
+    hark.shows(&["(src/broken removed"]).await;
     counts(&hark, "build            done in ", 2).await;
     choose(hark.folder(), "counter-v2")?;
     hark.shows(&["counter reloaded: "]).await;
@@ -156,14 +167,14 @@ async fn output_among_the_sources_comes_to_rest() -> Result<()> {
     counts(&hark, "build            done in ", 2).await;
     choose(hark.folder(), "counter-v2")?;
     hark.shows(&[
-        "(src/which changed)",
+        "(src/which changed",
         "counter reloaded: ",
         "(src/generated changed, and 1 more while it ran)",
     ])
     .await;
     counts(&hark, "build            done in ", 4).await;
     write(&hark, "src/last", "x")?;
-    hark.shows(&["(src/last added)"]).await;
+    hark.shows(&["(src/last added"]).await;
     counts(&hark, "build            done in ", 5).await;
     assert_eq!(begun(&hark), 5, "{}", hark.stdout());
     assert!(!hark.stdout().contains("outdated"), "its own outputs do not end it: {}", hark.stdout());
@@ -177,10 +188,10 @@ async fn output_that_differs_each_time_is_recognised_and_starts_nothing_any_more
     hark.shows(&["it writes src/stamp otherwise each time", "put it into `ignore` of [dev]"]).await;
     assert_eq!(begun(&hark), 4, "{}", hark.stdout());
     choose(hark.folder(), "counter-v2")?;
-    hark.shows(&["(src/which changed)", "counter reloaded: "]).await;
+    hark.shows(&["(src/which changed", "counter reloaded: "]).await;
     counts(&hark, "build            done in ", 5).await;
     write(&hark, "src/other", "x")?;
-    hark.shows(&["(src/other added)"]).await;
+    hark.shows(&["(src/other added"]).await;
     counts(&hark, "build            done in ", 6).await;
     assert_eq!(
         (begun(&hark), hark.stdout().matches("otherwise each time").count()),
@@ -259,7 +270,7 @@ async fn builds_of_the_file_run_one_after_the_other_and_follow_it_when_it_change
     assert!(shown.find("running: cp ") < shown.find("running: pwd"), "in the file's order: {shown}");
     write(&hark, "web/x.log", "x")?;
     write(&hark, "web/index", "y")?;
-    hark.shows(&["running: pwd; test -e index (index changed)"]).await;
+    hark.shows(&["running: pwd; test -e index (index changed"]).await;
     counts(&hark, "build            done in ", 3).await;
     let file = hark.folder().join("hark.toml");
     fs::write(&file, "[dev]\nbuild = 7\nsources = []\nspeed = 1\n")?;
@@ -297,23 +308,95 @@ async fn what_cannot_be_run_and_what_goes_nowhere_is_said() -> Result<()> {
     .await;
     fs::create_dir(hark.folder().join("gone"))?;
     write(&hark, "gone/x", "x")?;
-    hark.shows(&["running: true (x added)"]).await;
+    hark.shows(&["running: true (x added"]).await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_plugins_folder_is_made_and_the_command_line_comes_before_the_file() -> Result<()> {
-    let command = "echo made for $HARK_PLUGINS; test -d \"$HARK_PLUGINS\"";
-    let hark = setup("counter-v1")?.config("[dev]\nbuild = \"echo of the file\"\n")?.start(&[
-        "dev",
-        "--plugins",
-        "built/plugins",
-        "--build",
-        command,
-    ])?;
+    let command = "echo made for $HARK_PLUGINS; echo files $(ulimit -Sn); test -d \"$HARK_PLUGINS\"";
+    let (_folder, program) = wrapper("ulimit -Sn 512; exec HARK \"$@\"")?;
+    let setup = setup("counter-v1")?.program(&program).config("[dev]\nbuild = \"echo of the file\"\n")?;
+    let hark = setup.start(&["dev", "--plugins", "built/plugins", "--build", command])?;
     let plugins = hark.folder().join("built/plugins");
-    hark.shows(&[&format!("    made for {}\n", plugins.display()), "build            done in "]).await;
+    hark.shows(&[
+        &format!("    made for {}\n", plugins.display()),
+        "    files 512\n",
+        "build            done in ",
+    ])
+    .await;
     assert!(!hark.stdout().contains("of the file"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_system_watches_no_more_folders_the_clock_looks() -> Result<()> {
+    // A user namespace has a limit of its own. Two folders of sources are more than one.
+    let limited = "echo 1 > /proc/sys/user/max_inotify_watches && exec \"$@\"";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "sh", "-c", limited, "sh"]);
+    if !Command::new(unshare.get_program()).args(unshare.get_args()).arg("true").status()?.success() {
+        eprintln!("skipped: no user namespace is to be had here");
+        return Ok(());
+    }
+    let (_folder, program) =
+        wrapper(&format!("exec unshare --user --map-root-user sh -c '{limited}' sh HARK \"$@\""))?;
+    let setup = setup("counter-v1")?.config(&dev(COPY))?.program(&program);
+    fs::create_dir(setup.folder().join("src/deep"))?;
+    let hark = setup.start(&["dev"])?;
+    hark.shows(&[
+        "sources are looked at by the clock: 2 folders of sources are more than the system watches",
+        "counter started",
+    ])
+    .await;
+    choose(hark.folder(), "counter-v2")?;
+    hark.shows(&["(src/which changed", "counter reloaded: "]).await;
+    assert_eq!(hark.stdout().matches("looked at by the clock").count(), 1, "{}", hark.stdout());
+    Ok(())
+}
+
+/// Starts the guard by itself.
+fn guard(folder: &Path, command: &str) -> Result<std::process::Child> {
+    let mut guard = clean(Command::new(binary()));
+    guard.args(["run-build", "--"]).arg(folder).arg(command);
+    let piped = std::process::Stdio::piped;
+    Ok(guard.stdin(piped()).stdout(piped()).stderr(piped()).spawn()?)
+}
+
+#[test]
+fn the_guard_says_what_became_of_a_command_and_has_its_words_in_order() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for (command, report) in [
+        ("echo a; echo b >&2; echo c; exit 7", "{\"ending\":{\"Exited\":7},\"left\":0,"),
+        ("echo a; echo b >&2; echo c; kill -TERM $$", "{\"ending\":{\"Killed\":15},\"left\":0,"),
+        ("echo a; echo b >&2; echo c; sleep 1000 &", "{\"ending\":{\"Exited\":0},\"left\":1,"),
+    ] {
+        let mut guard = guard(folder.path(), command)?;
+        let lifeline = guard.stdin.take();
+        let output = guard.wait_with_output()?;
+        drop(lifeline);
+        assert_eq!(String::from_utf8(output.stderr)?, "a\nb\nc\n", "{command}");
+        let said = String::from_utf8(output.stdout)?;
+        assert!(said.starts_with(report) && said.ends_with("}\n"), "{command}: {said}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_guard_whose_lifeline_ends_kills_also_what_is_stopped() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut guard = guard(folder.path(), "echo $$ >&2; kill -STOP $$")?;
+    let mut first = String::new();
+    let mut words = std::io::BufReader::new(guard.stderr.take().context("its words")?);
+    std::io::BufRead::read_line(&mut words, &mut first)?;
+    let process = Path::new("/proc").join(first.trim());
+    let stopped = async || fs::read_to_string(process.join("stat")).ok()?.contains(") T ").then_some(());
+    eventually("the command to stop itself", || first.clone(), stopped).await;
+    drop(guard.stdin.take());
+    let output = guard.wait_with_output()?;
+    let said = String::from_utf8(output.stdout)?;
+    assert!(said.starts_with("{\"ending\":{\"Killed\":9},\"left\":0,"), "{said}");
+    assert!(!process.exists());
     Ok(())
 }
 

@@ -128,6 +128,10 @@ fn command_line(text: &str) -> Result<String, String> {
 /// The arguments of the process that a build runs under.
 #[derive(Debug, Args)]
 pub(crate) struct RunBuildArgs {
+    /// How many files it may have open
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) files: Option<u64>,
+
     /// Where the command runs
     pub(crate) folder: PathBuf,
 

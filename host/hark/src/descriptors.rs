@@ -3,9 +3,24 @@
 //! Used by `main` before anything runs. The usual limit of 1,024 is there for programs that use `select`, which Hark does
 //! not; a process may raise its own, up to the hard limit. Each plugin's compiled code keeps one file open (the image of
 //! its memory), and each watch has a connection of its own where the API server speaks HTTP/1.1 only: a thousand plugins
-//! would come upon the usual limit (`cargo xtask idle` counts). Invariant: the limit is never lowered.
+//! would come upon the usual limit (`cargo xtask idle` counts). Invariant: the host's own limit is never
+//! lowered; what it starts for a user has that of the user.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// How many there may be now; none: no bound.
+pub(crate) fn limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+/// Sets the limit back, for a program that is not ours: some close all that may be open, or use `select`.
+///
+/// # Errors
+/// If the system refuses.
+pub(crate) fn set_limit(files: u64) -> std::io::Result<()> {
+    let limit = Rlimit { current: Some(files), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).map_err(std::io::Error::from)
+}
 
 /// Raises the limit as far as it goes. Where that fails, what there is must do: it is said only when it runs out.
 pub(crate) fn raise_limit() {
@@ -31,6 +46,6 @@ mod tests {
         let raised = getrlimit(Resource::Nofile);
         assert_eq!(raised, Rlimit { current: before.maximum, maximum: before.maximum });
         raise_limit();
-        assert_eq!(getrlimit(Resource::Nofile), raised);
+        assert_eq!((getrlimit(Resource::Nofile), limit()), (raised, raised.current));
     }
 }

@@ -44,10 +44,17 @@ pub(crate) struct Building {
     pub(crate) command: Option<String>,
     /// Written at the start: no source.
     pub(crate) kubeconfig: PathBuf,
+    /// How many files a build may have open: as whoever started Hark; none: no bound.
+    pub(crate) files: Option<u64>,
 }
 
-/// Runs until a signal comes.
-pub(crate) async fn dev(args: DevArgs, config: ConfigFile, output: Arc<Output>) -> anyhow::Result<()> {
+/// Runs until a signal comes. `files` is how many could be open when Hark was started.
+pub(crate) async fn dev(
+    args: DevArgs,
+    files: Option<u64>,
+    config: ConfigFile,
+    output: Arc<Output>,
+) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.listen.ip().is_loopback(),
         "--listen {}: the embedded API server has no access control, so it listens on loopback only",
@@ -70,7 +77,7 @@ pub(crate) async fn dev(args: DevArgs, config: ConfigFile, output: Arc<Output>) 
     output.say(&format!("  kubectl --kubeconfig {} get configmaps -A", kubeconfig.display()));
     let options = ClientOptions { kubeconfig: Some(kubeconfig.clone()), context: None };
     let client = Client::from_options(options).await?;
-    let building = Building { command: args.build.clone(), kubeconfig };
+    let building = Building { command: args.build.clone(), kubeconfig, files };
     let done = host::run_plugins(client, &args.common, config, output, Mode::Dev(building)).await;
     server.shutdown().await;
     done

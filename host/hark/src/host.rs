@@ -196,9 +196,10 @@ fn start_builds(
 ) -> Builds {
     let base = config.path().parent().unwrap_or(Path::new("")).to_owned();
     let trace = args.trace.clone().filter(|trace| trace != Path::new("-"));
-    let files = [Some(config.path().to_owned()), Some(building.kubeconfig), trace];
-    let own = Own { plugins, folders: own_folders(config), files: files.into_iter().flatten().collect() };
-    Builds::start(BuildOptions { command: building.command, base, own, output, config: dev })
+    let Building { command, kubeconfig, files } = building;
+    let written = [Some(config.path().to_owned()), Some(kubeconfig), trace];
+    let own = Own { plugins, folders: own_folders(config), files: written.into_iter().flatten().collect() };
+    Builds::start(BuildOptions { command, files, base, own, output, config: dev })
 }
 
 /// Opens the admin port, unless there is to be none, and says where it is.

@@ -56,8 +56,8 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             run_host(log, &common, false, |config, output| run::run(args, config, output))
         }
         Command::Dev(args) => {
-            let common = args.common.clone();
-            run_host(log, &common, true, |config, output| dev::dev(args, config, output))
+            let (common, files) = (args.common.clone(), descriptors::limit());
+            run_host(log, &common, true, |config, output| dev::dev(args, files, config, output))
         }
         Command::DeadLetters(args) => dead_letters::command::run(args).map(|()| ExitCode::SUCCESS),
         Command::RunBuild(args) => Ok(dev::guard::run(&args)),

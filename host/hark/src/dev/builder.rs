@@ -10,17 +10,17 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
+use super::builds::Options;
 use super::folders::{Folders, Watching};
 use super::look::{Eyes, Pace};
 use super::outputs::{Outputs, Verdict};
 use super::plugin_files::PluginFiles;
 use super::runner::{Finished, Job, Run};
 use super::snapshot::{Changes, Snapshot};
-use super::sources::{Own, Sources, absolute};
+use super::sources::{Sources, absolute};
 use super::state::{Action, Cause, Input, Machine, State};
 use super::words::Words;
 use crate::config::Build;
-use crate::output::Output;
 
 /// How often a command that takes its time is spoken of.
 const GOES_ON: Duration = Duration::from_secs(10);
@@ -77,17 +77,23 @@ enum Next {
 impl Builder {
     /// # Errors
     /// If the present folder is gone.
-    pub(super) fn new(build: &Build, own: &Own, output: Arc<Output>, queue: Queue) -> std::io::Result<Self> {
-        let sources = Sources::of(build, own)?;
+    pub(super) fn new(build: &Build, options: &Options, queue: Queue) -> std::io::Result<Self> {
+        let sources = Sources::of(build, &options.own)?;
         let folder = absolute(&build.folder)?;
-        let words = Words::new(output, build, folder.clone());
-        let plugins = absolute(&own.plugins)?;
+        let words = Words::new(options.output.clone(), build, folder.clone());
+        let plugins = absolute(&options.own.plugins)?;
         let colours = words.has_colours();
         let (stir, stirred) = watch::channel(());
         let now = Instant::now();
         Ok(Self {
             eyes: None,
-            job: Job { command: build.run.clone(), folder, plugins: plugins.clone(), colours },
+            job: Job {
+                command: build.run.clone(),
+                folder,
+                files: options.files,
+                plugins: plugins.clone(),
+                colours,
+            },
             sources,
             words,
             machine: Machine::new(),

@@ -22,6 +22,8 @@ const ENDING: Duration = Duration::from_secs(5);
 pub(crate) struct Options {
     /// `--build`: comes before the configuration's.
     pub(crate) command: Option<String>,
+    /// How many files a command may have open; none: no bound.
+    pub(crate) files: Option<u64>,
     /// What the configuration's paths are relative to.
     pub(crate) base: PathBuf,
     /// What is no source of any.
@@ -101,7 +103,7 @@ async fn supervise(mut options: Options, mut stopped: oneshot::Receiver<()>) {
 /// Starts one; none: it cannot be, which is said.
 fn begin(build: Build, options: &Options, queue: Queue) -> Option<Running> {
     make_plugins_folder(&options.own.plugins);
-    match Builder::new(&build, &options.own, options.output.clone(), queue) {
+    match Builder::new(&build, options, queue) {
         Ok(builder) => {
             let (stop, stopped) = oneshot::channel();
             let task = tokio::spawn(builder.run(stopped));

@@ -23,6 +23,7 @@ use rustix::process::{self, Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::RunBuildArgs;
+use crate::descriptors;
 
 /// The hidden subcommand.
 pub(crate) const SUBCOMMAND: &str = "run-build";
@@ -83,6 +84,10 @@ fn guarded(args: &RunBuildArgs) -> Result<Report, String> {
     process::setsid().map_err(|error| format!("no session of its own is to be had: {error}"))?;
     process::set_child_subreaper(Some(process::getpid()))
         .map_err(|error| format!("the system hands over no orphans: {error}"))?;
+    if let Some(files) = args.files {
+        descriptors::set_limit(files)
+            .map_err(|error| format!("it may not have {files} files open: {error}"))?;
+    }
     let begun = Instant::now();
     let group = start(&args.folder, &args.command)?;
     let (sender, told) = mpsc::channel();

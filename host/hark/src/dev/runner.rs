@@ -32,6 +32,8 @@ pub(super) struct Job {
     pub(super) command: String,
     /// Where.
     pub(super) folder: PathBuf,
+    /// How many files it may have open; none: no bound.
+    pub(super) files: Option<u64>,
     /// `HARK_PLUGINS` of its environment: where built plugins belong, absolute.
     pub(super) plugins: PathBuf,
     /// Whether its output is shown on a terminal, in colours.
@@ -60,7 +62,11 @@ impl Run {
     /// If the system gives no process.
     pub(super) fn start(job: &Job) -> io::Result<Self> {
         let mut guard = Command::new(THIS_PROGRAM);
-        guard.arg(SUBCOMMAND).arg("--").arg(&job.folder).arg(&job.command);
+        guard.arg(SUBCOMMAND);
+        if let Some(files) = job.files {
+            guard.args(["--files", &files.to_string()]);
+        }
+        guard.arg("--").arg(&job.folder).arg(&job.command);
         guard.env("HARK_PLUGINS", &job.plugins);
         if job.colours && std::env::var_os("CARGO_TERM_COLOR").is_none() {
             // It looks at its own output, which is a pipe.
