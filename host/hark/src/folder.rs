@@ -30,6 +30,7 @@ mod told;
 mod watcher;
 mod way;
 
+pub(crate) use self::filesystem::silent;
 pub(crate) use self::ledger::{PluginFile, Standing};
 pub(crate) use self::looker::{FolderState, LookOptions, Looker, Seen};
 pub(crate) use self::scan::Place;

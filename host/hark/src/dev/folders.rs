@@ -6,7 +6,6 @@
 //! [`Watching`] says why, and the clock has to do.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,13 +37,11 @@ pub(super) enum Watching {
     Clock(String),
 }
 
-impl fmt::Display for Watching {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Events => f.write_str("the system says what changes"),
-            Self::Clock(reason) => f.write_str(reason),
-        }
-    }
+/// One folder that is watched.
+struct Watched {
+    identity: Identity,
+    /// The file system's name, if it does not tell of all changes.
+    silent: Option<&'static str>,
 }
 
 /// What tells a folder from another one of the same name.
@@ -54,7 +51,7 @@ type Identity = (u64, u64, Option<SystemTime>);
 pub(super) struct Folders {
     sources: Sources,
     watcher: Option<RecommendedWatcher>,
-    watched: BTreeMap<PathBuf, Identity>,
+    watched: BTreeMap<PathBuf, Watched>,
     /// What the system stopped watching, since it was moved or removed.
     lost: Lost,
     /// How many that were over time.
@@ -90,7 +87,7 @@ impl Folders {
             self.refused = None;
         }
         match self.try_follow(folders) {
-            Ok(new) => (new, Watching::Events),
+            Ok(new) => (new, self.by_the_system()),
             Err(reason) => {
                 self.watcher = None;
                 self.watched.clear();
@@ -100,6 +97,13 @@ impl Folders {
         }
     }
 
+    /// It says what changes, unless a file system among them does not tell it.
+    fn by_the_system(&self) -> Watching {
+        let silent = self.watched.values().find_map(|watched| watched.silent);
+        let reason = |name| format!("some are on {name}, which does not tell of all changes");
+        silent.map_or(Watching::Events, |name| Watching::Clock(reason(name)))
+    }
+
     fn try_follow(&mut self, folders: &BTreeSet<PathBuf>) -> Result<bool, String> {
         self.forget_lost();
         let wanted = once_each(folders);
@@ -107,8 +111,8 @@ impl Folders {
             self.watcher = Some(watcher(self.sources.clone(), self.lost.clone(), self.stirred.clone())?);
         }
         let Some(watcher) = &mut self.watcher else { return Ok(false) };
-        self.watched.retain(|path, identity| {
-            let stays = wanted.get(path) == Some(identity);
+        self.watched.retain(|path, watched| {
+            let stays = wanted.get(path) == Some(&watched.identity);
             if !stays {
                 // It may be gone, and its watch with it.
                 let _ = watcher.unwatch(path);
@@ -122,7 +126,8 @@ impl Folders {
             }
             match watcher.watch(path, RecursiveMode::NonRecursive) {
                 Ok(()) => {
-                    self.watched.insert(path.clone(), identity);
+                    let silent = crate::folder::silent(path);
+                    self.watched.insert(path.clone(), Watched { identity, silent });
                     new = true;
                 }
                 Err(error) if is_gone(&error) => {}
@@ -283,6 +288,10 @@ mod tests {
         std::os::unix::fs::symlink("src", at.join("link")).expect("linked");
         assert!(watched.follow(&["link", "src"]));
         assert_eq!(watched.folders.watched.len(), 1);
+        assert_eq!(watched.folders.by_the_system(), Watching::Events);
+        watched.folders.watched.values_mut().for_each(|watched| watched.silent = Some("NFS"));
+        let reason = "some are on NFS, which does not tell of all changes".to_owned();
+        assert_eq!(watched.folders.by_the_system(), Watching::Clock(reason));
         watched.follow(&["src"]);
         watched.stirred.borrow_and_update();
         std::fs::write(at.join("src/a"), "a").expect("written");
