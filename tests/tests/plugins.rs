@@ -89,3 +89,44 @@ async fn crash_watch_warns_of_restarts_and_their_cause() -> Result<()> {
     assert!(!lines.iter().any(|line| line.contains("CrashLoopBackOff")), "{lines:?}");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_report_counts_on_over_a_change_of_its_settings() -> Result<()> {
+    let cluster = cluster().await?;
+    let config = |every: u64| format!("[plugins.restart-report.settings]\nevery = {every}\n");
+    let mut hark = Setup::new()?
+        .config(&config(3))?
+        .plugin("restart-report", &plugin("restart-report"))?
+        .run(cluster.kubeconfig())?;
+    let pods: Api<Pod> = cluster.pods();
+    let pod =
+        json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "app", "image": "nginx"}]}});
+    pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+    told(&hark, "default/web").await;
+    let restarted = async |times: u32, cause: &str| {
+        let container = json!({
+            "name": "app", "image": "nginx", "imageID": "", "ready": false, "restartCount": times,
+            "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 1, "reason": cause}},
+        });
+        let status = json!({"status": {"containerStatuses": [container]}});
+        pods.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await
+    };
+    restarted(1, "Error").await?;
+    hark.traces("the first restart", |trace| trace.iter().any(|line| line.op == "update")).await;
+    std::fs::write(hark.folder().join("hark.toml"), config(2))?;
+    hark.says(&["restart-report: reloaded"]).await;
+    restarted(2, "OOMKilled").await?;
+    hark.says(&["default: 2 restarts so far: 1 Error, 1 OOMKilled"]).await;
+    restarted(3, "OOMKilled").await?;
+    hark.traces("the last restart", |trace| trace.iter().filter(|line| line.op == "update").count() == 3)
+        .await;
+    hark.signal("TERM")?;
+    assert!(hark.ends().await?.success());
+    let said = said(&hark, "default: ");
+    let want = [
+        "default: 2 restarts so far: 1 Error, 1 OOMKilled",
+        "default: 3 restarts so far: 2 OOMKilled, 1 Error",
+    ];
+    assert_eq!(said, want, "the second as its last word");
+    Ok(())
+}

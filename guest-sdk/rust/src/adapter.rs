@@ -3,6 +3,7 @@
 //! first event, and is never borrowed twice, since the host does not re-enter.
 
 mod description;
+pub(crate) mod lifecycle;
 
 use std::cell::RefCell;
 
@@ -20,6 +21,16 @@ impl<P: Plugin> Slot<P> {
     #[expect(clippy::new_without_default, reason = "only ever made by `export!`, in a const")]
     pub const fn new() -> Self {
         Self(RefCell::new(None))
+    }
+
+    /// Puts a value into it.
+    pub(crate) fn put(&self, plugin: P) {
+        *self.0.borrow_mut() = Some(plugin);
+    }
+
+    /// Runs something on the value; none if there is none.
+    pub(crate) fn ask<R>(&self, ask: impl FnOnce(&mut P) -> R) -> Option<R> {
+        self.0.borrow_mut().as_mut().map(ask)
     }
 
     /// Runs a handler on the value, which is made first if there is none.

@@ -3,6 +3,7 @@
 //   * runtime_path: "::wit_bindgen::rt"
 //   * default-bindings-module: "hark_guest::lifecycle_bindings"
 //   * pub-export-macro
+//   * disable_custom_section_link_helpers
 #[rustfmt::skip]
 #[allow(dead_code, clippy::all)]
 pub mod exports {
@@ -19,9 +20,6 @@ pub mod exports {
             /// instance is asked to `save`, the new one to `restore` what that gave, and the old one to `stop`.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod lifecycle {
-                #[used]
-                #[doc(hidden)]
-                static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
                 use super::super::super::super::_rt;
                 /// Why an instance begins.
                 #[repr(u8)]
@@ -565,20 +563,3 @@ essed-by\x02\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060.61.1";
 }
 #[doc(inline)]
 pub use __export_lifecycle_impl as export;
-#[rustfmt::skip]
-#[cfg(target_arch = "wasm32")]
-#[unsafe(
-    link_section = "component-type:wit-bindgen:0.61.1:hark:sdk:lifecycle-with-all-of-its-exports-removed:encoded world"
-)]
-#[doc(hidden)]
-#[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 220] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07=\x01A\x02\x01A\0\x04\
-\02hark:sdk/lifecycle-with-all-of-its-exports-removed\x04\0\x0b/\x01\0)lifecycle\
--with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
-\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060.61.1";
-#[inline(never)]
-#[doc(hidden)]
-pub fn __link_custom_section_describing_imports() {
-    ::wit_bindgen::rt::maybe_link_cabi_realloc();
-}

@@ -10,7 +10,7 @@ pub type Described = Result<Description, Box<dyn std::error::Error>>;
 ///
 /// The value is made by [`start`](Plugin::start) before the first event, and lives until the host drops the
 /// instance: at a reload, or after a trap or a missed deadline. So what it remembers is a cache, never the
-/// truth.
+/// truth. A plugin that is to keep it over a reload implements [`Stateful`](crate::Stateful) too.
 ///
 /// Handlers that are not written answer `Ok(())`.
 pub trait Plugin: Sized + 'static {

@@ -6,7 +6,8 @@
 //! subscription's conditions is not there for it, an update that changes nothing of `changed` is none, and
 //! handlers are handed the `fields` named. Not evaluated here, so that every object counts as selected:
 //! namespaces, and namespace, label and field selectors. Nor are the real host's limits (time, memory, text),
-//! merging, retries, and what the description proposes; several instances are several `Host`s.
+//! merging, retries, and what the description proposes; several instances are several `Host`s. A plugin that keeps its
+//! memory over a reload is tested in [`Host::stateful`].
 //!
 //! ```
 //! use hark_guest::testing::Host;
@@ -37,6 +38,7 @@ mod checks;
 mod filter;
 pub(crate) mod imports;
 mod pointer;
+mod reload;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -45,7 +47,9 @@ use serde_json::Value;
 
 use self::filter::Filter;
 use crate::log::Level;
-use crate::{Added, DeleteReason, Deleted, Description, Outcome, Plugin, Target, Updated};
+use crate::{
+    Added, DeleteReason, Deleted, Description, Failure, Outcome, Plugin, StartReason, Target, Updated,
+};
 
 /// A plugin `P` in a host of its own.
 ///
@@ -58,6 +62,10 @@ use crate::{Added, DeleteReason, Deleted, Description, Outcome, Plugin, Target, 
 pub struct Host<P> {
     state: State,
     plugin: Option<P>,
+    /// Makes the value of a plugin that keeps its memory, ahead of an event; none: the event makes it.
+    begin: Option<fn(StartReason) -> Result<P, Failure>>,
+    /// Why it is made then.
+    reason: StartReason,
 }
 
 /// One line that the plugin wrote.
@@ -81,6 +89,10 @@ struct State {
     not_synced: HashSet<u32>,
     sequence: u64,
     attempt: u32,
+    /// What runs is no handler: there is no delivery.
+    aside: bool,
+    /// The plugin's cache is not filled yet, whatever is in it.
+    cold: bool,
 }
 
 impl State {
@@ -107,7 +119,8 @@ impl<P: Plugin> Host<P> {
     /// If `settings` is not a JSON object.
     pub fn with_settings(settings: Value) -> Self {
         let Value::Object(settings) = settings else { panic!("settings are a table, not `{settings}`") };
-        Self { state: State { settings, attempt: 1, ..State::default() }, plugin: None }
+        let state = State { settings, attempt: 1, ..State::default() };
+        Self { state, plugin: None, begin: None, reason: StartReason::First }
     }
 
     /// What the plugin says of itself, checked as the real host checks it.
@@ -178,6 +191,7 @@ impl<P: Plugin> Host<P> {
     /// Drops the plugin's value, as the host does after a trap: the next event starts a fresh one.
     pub fn restart(&mut self) {
         self.plugin = None;
+        self.reason = StartReason::Restart;
     }
 
     /// The lines written so far, which are forgotten by this.
@@ -259,10 +273,25 @@ impl<P: Plugin> Host<P> {
 
     fn deliver(&mut self, handle: impl FnOnce(&mut P) -> Outcome) -> Outcome {
         self.state.sequence += 1;
+        if let (None, Some(begin)) = (&self.plugin, self.begin) {
+            let reason = self.reason;
+            let plugin = self.aside(reason == StartReason::Restart, |_| begin(reason))?;
+            self.plugin = Some(plugin);
+        }
         self.inside(|plugin| match plugin {
             Some(plugin) => handle(plugin),
             empty => handle(empty.insert(P::start()?)),
         })
+    }
+
+    /// Runs plugin code that is no handler.
+    fn aside<R>(&mut self, sees_cache: bool, run: impl FnOnce(&mut Option<P>) -> R) -> R {
+        self.state.aside = true;
+        self.state.cold = !sees_cache;
+        let result = self.inside(run);
+        self.state.aside = false;
+        self.state.cold = false;
+        result
     }
 
     /// Runs plugin code with this host's state behind the imports.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use hark_informer::handler::Legacy;
+use hark_informer::handler::{Legacy, NothingNeeded};
 
 use crate::bindings::stateful::exports::hark::plugin::lifecycle::SavedState;
 
@@ -26,7 +26,16 @@ pub struct State(Arc<SavedState>);
 impl Saved {
     /// What an informer's legacy says; none if it is no plugin's.
     pub fn of(legacy: &Legacy) -> Option<&Self> {
-        legacy.downcast_ref()
+        static NOTHING: Saved = Saved::Nothing;
+        if legacy.is::<NothingNeeded>() { Some(&NOTHING) } else { legacy.downcast_ref() }
+    }
+
+    /// For the informer, which knows what it is to need nothing.
+    pub(crate) fn into_legacy(self) -> Legacy {
+        match self {
+            Self::Nothing => Arc::new(NothingNeeded),
+            state => Arc::new(state),
+        }
     }
 
     /// Its size in bytes: 0 if there is nothing.

@@ -28,11 +28,11 @@ pub(crate) fn settings() -> String {
 }
 
 pub(crate) fn sequence() -> u64 {
-    CURRENT.with_borrow(|state| state.sequence)
+    CURRENT.with_borrow(|state| if state.aside { 0 } else { state.sequence })
 }
 
 pub(crate) fn attempt() -> u32 {
-    CURRENT.with_borrow(|state| state.attempt)
+    CURRENT.with_borrow(|state| if state.aside { 0 } else { state.attempt })
 }
 
 pub(crate) fn arrived_ms() -> u64 {
@@ -101,7 +101,7 @@ pub(crate) fn cache_values(
 
 /// The fields of a question to a subscription's cache, if it has one that is filled.
 fn asked(state: &State, subscription: u32, fields: &[String]) -> Result<Vec<Pointer>, Error> {
-    if state.not_synced.contains(&subscription) {
+    if state.cold || state.not_synced.contains(&subscription) {
         return Err(Error::NotSynced);
     }
     if state.filter(subscription).is_none() {

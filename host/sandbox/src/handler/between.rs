@@ -4,8 +4,6 @@
 //! Invariants: each call has a budget of its own, as an event has; a plugin without `lifecycle` is asked nothing; what
 //! goes wrong is either the answer or a line in the log, and never both.
 
-use std::sync::Arc;
-
 use hark_informer::handler::{Legacy, Stop};
 
 use super::setup::Unready;
@@ -45,7 +43,7 @@ impl PluginHandler {
             }
         };
         self.setup.output.end();
-        saved.map(|saved| Some(Arc::new(saved) as Legacy))
+        saved.map(|saved| Some(saved.into_legacy()))
     }
 
     /// Goes on from what the version before left. Whatever comes of it, the next event finds an instance in order.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hark_informer::handler::{EventHandler, Legacy, Outcome};
+use hark_informer::handler::{EventHandler, Legacy, NothingNeeded, Outcome};
 use hark_sandbox::{Cap, Limits, PluginHandler, Restart, Saved, StartReason};
 
 use crate::stateful::{Lives, REFUSE, SAVE_NOTHING, SPIN, TRAP};
@@ -56,6 +56,7 @@ async fn who_saves_nothing_needs_nothing() {
     let mut host =
         started(&Lives { save: SAVE_NOTHING.into(), ..Lives::default() }, StartReason::First).await;
     let left = host.handler.save().await.expect("an answer");
+    assert!(left.as_ref().is_some_and(|left| left.is::<NothingNeeded>()));
     assert!(matches!(left.as_ref().and_then(Saved::of), Some(Saved::Nothing)));
     let mut next = started(&Lives::default(), StartReason::Reload).await;
     assert_eq!(next.handler.restore(left).await, Ok(()));

@@ -69,7 +69,7 @@ async fn an_instance_starts_before_its_events_and_stops_after_them() {
 
 #[tokio::test]
 async fn why_it_stops_is_told() {
-    for (why, number) in [(Stop::Replaced, 0), (Stop::Closed, 2), (Stop::Drained, 3)] {
+    for (why, number) in [(Stop::Replaced, 0), (Stop::Closed, 2), (Stop::Drained, 3), (Stop::Unused, 4)] {
         let mut host = started(&Lives::default()).await;
         host.handler.stop(why).await;
         assert_eq!(host.said().0, ["start 0".to_owned(), format!("stop {number}")]);

@@ -20,10 +20,13 @@ struct Part {
     rust: (&'static str, &'static str),
 }
 
+/// The world of the export that a plugin may have beside the handler.
+const LIFECYCLE: &str = "hark:sdk/lifecycle";
+
 const PARTS: [Part; 2] = [
     Part { world: "plugin", rust: ("rust/src/bindings.rs", "hark_guest::bindings") },
     Part {
-        world: "hark:sdk/lifecycle",
+        world: LIFECYCLE,
         rust: ("rust/src/lifecycle_bindings.rs", "hark_guest::lifecycle_bindings"),
     },
 ];
@@ -40,23 +43,37 @@ fn main() -> Result<()> {
         for (name, content) in generate(&mut *wit_bindgen_c::Opts::default().build(), wit, world)?.iter() {
             write(&out.join("c").join(name), content)?;
         }
-        for (_, content) in generate(&mut rust(module), wit, world)?.iter() {
-            write(&out.join(file), content)?;
+        for (_, content) in generate(&mut rust(module, world == LIFECYCLE), wit, world)?.iter() {
+            let text = String::from_utf8(content.to_vec())?;
+            let text = if world == LIFECYCLE { without_imports_described(&text)? } else { text };
+            write(&out.join(file), text.as_bytes())?;
         }
     }
     Ok(())
 }
 
-/// As the macro `wit_bindgen::generate!` would do it, in a crate that other crates export their plugin from.
-fn rust(module: &str) -> impl WorldGenerator {
+/// As the macro `wit_bindgen::generate!` would do it, in a crate that other crates export their plugin from. `addition`: to
+/// another one's bindings, which do what has to be done once.
+fn rust(module: &str, addition: bool) -> impl WorldGenerator {
     wit_bindgen_rust::Opts {
         format: true,
         pub_export_macro: true,
         default_bindings_module: Some(module.to_owned()),
         runtime_path: Some("::wit_bindgen::rt".to_owned()),
+        disable_custom_section_link_helpers: addition,
         ..Default::default()
     }
     .build()
+}
+
+/// Leaves out the custom section that describes what a world imports: this one imports nothing, and the section would be
+/// linked into every plugin of the SDK, whether it has the export or not. The section of the export itself is in the macro
+/// that makes it.
+fn without_imports_described(text: &str) -> Result<String> {
+    let name = text.find("-with-all-of-its-exports-removed:").context("no section describes its imports")?;
+    let start = text[..name].rfind("#[rustfmt::skip]\n").context("the section has no attributes")?;
+    let length = text[start..].find("\";\n").context("the section has no end")? + "\";\n".len();
+    Ok(format!("{}{}", &text[..start], &text[start + length..]))
 }
 
 fn generate(generator: &mut dyn WorldGenerator, wit: &Path, world: &str) -> Result<Files> {
