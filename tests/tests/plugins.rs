@@ -114,7 +114,7 @@ async fn restart_report_counts_on_over_a_change_of_its_settings() -> Result<()> 
     restarted(1, "Error").await?;
     hark.traces("the first restart", |trace| trace.iter().any(|line| line.op == "update")).await;
     std::fs::write(hark.folder().join("hark.toml"), config(2))?;
-    hark.says(&["restart-report: reloaded"]).await;
+    hark.says(&["restart-report reloaded: "]).await;
     restarted(2, "OOMKilled").await?;
     hark.says(&["default: 2 restarts so far: 1 Error, 1 OOMKilled"]).await;
     restarted(3, "OOMKilled").await?;

@@ -160,12 +160,15 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
     at == one.len() && at == other.len()
 }
 
-const GROUPS: [&[Case]; 9] = [ENTRIES, HOST_CALLS, MEMORY, LARGE, POINTERS, TEXTS, ALLOCATOR, WASI, FILES];
+const GROUPS: [&[Case]; 10] =
+    [ENTRIES, LIFECYCLE, HOST_CALLS, MEMORY, LARGE, POINTERS, TEXTS, ALLOCATOR, WASI, FILES];
 
 const DEADLINE: &str = "used its deadline of 100ms (limits.deadline)";
 const TOO_MUCH: &str = "it hands over more than 8 MiB in one call (limits.call_bytes)";
 const DESCRIBES_TOO_MUCH: &str =
     "describe broke: it hands over more than 1 MiB to describe itself (limits.describe)";
+/// Every event is an instance's last one.
+const LAST: &str = "recycle_events = 1";
 const UNREACHABLE: &str = "wasm trap: wasm `unreachable` instruction executed";
 
 /// Traps and endless loops in each entry.
@@ -194,6 +197,43 @@ const ENTRIES: &[Case] = &[
         "initialize-traps",
         "while starting an instance: wasm trap: wasm `unreachable` instruction executed",
     ),
+];
+
+/// Faults in the functions of `lifecycle`. Where each event is an instance's last one, it saves after it, and the next one
+/// restores before it.
+const LIFECYCLE: &[Case] = &[
+    refused(
+        "trap-in-start",
+        "it does not start: in start: wasm trap: wasm `unreachable` instruction executed in ",
+    ),
+    refused(
+        "spin-in-start",
+        "it does not start in time: in start: used its deadline of 100ms (limits.deadline)",
+    ),
+    refused("refuse-start", "it refuses to start: xxx"),
+    is_fine("trap-in-synced", "it was not told that subscription 0 is synced: in synced: wasm trap: "),
+    is_fine(
+        "spin-in-synced",
+        "it was not told that subscription 0 is synced: in synced: used its deadline of 100ms",
+    ),
+    is_fine("trap-in-stop", "in stop: wasm trap: ").with(LAST),
+    is_fine("spin-in-stop", "in stop: used its deadline of 100ms (limits.deadline)").with(LAST),
+    is_fine("trap-in-save", "held in memory is lost: in save: wasm trap: ").with(LAST),
+    is_fine("spin-in-save", "held in memory is lost: in save: used its deadline of 100ms (limits.deadline)")
+        .with(LAST),
+    is_fine("trap-in-restore", "is lost, and it starts afresh: in restore: wasm trap: ").with(LAST),
+    is_fine("spin-in-restore", "is lost, and it starts afresh: in restore: used its deadline of 100ms")
+        .with(LAST),
+    is_fine("giant-state", "is lost: in save: it saves more than 8 MiB (limits.state)").with(LAST),
+    is_fine("large-state", "restored 8388606").with(LAST),
+    is_fine("state-beyond-memory", "is lost: in save: list pointer/length out of bounds of memory")
+        .with(LAST),
+    is_fine("state-not-utf8", "is lost: in save: invalid utf-8 sequence").with(LAST),
+    refused(
+        "partial-lifecycle",
+        "the core module exports some functions of `hark:plugin/lifecycle@0.1.0`, but not ",
+    ),
+    refused("lifecycle-other-type", "the core module cannot be made a component: "),
 ];
 
 /// Endless calls of the host, and long ones.

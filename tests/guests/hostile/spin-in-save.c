@@ -1,0 +1,11 @@
+/* spin-in-save: save of `lifecycle` never returns. */
+#define FIXTURE_NAME "spin-in-save"
+#define LIVES_SAVE
+#include "hark_lifecycle.h"
+#include "lives.h"
+
+bool exports_hark_plugin_lifecycle_save(hark_saved *ret, lifecycle_string_t *err) {
+    (void)ret, (void)err;
+    spin();
+    return true;
+}
