@@ -3,6 +3,8 @@
 //! Made by `load`, kept by `Plugin`, called by `instance` alone. Invariant: whether a plugin has a lifecycle is found out
 //! once, and what it costs is paid by those that have one.
 
+use std::sync::Arc;
+
 use wasmtime::component::InstancePre;
 use wasmtime::{Engine, Store};
 
@@ -20,7 +22,8 @@ pub(crate) struct Exports {
 /// The exports of one instance.
 pub(crate) struct Guest {
     pub(crate) handler: handler::Guest,
-    pub(crate) lifecycle: Option<lifecycle::Guest>,
+    /// Shared, so that an instance is as small without it.
+    pub(crate) lifecycle: Option<Arc<lifecycle::Guest>>,
 }
 
 impl Exports {
@@ -45,6 +48,6 @@ impl Exports {
         let handler = self.handler.load(&mut *store, &instance)?;
         let lifecycle =
             self.lifecycle.as_ref().map(|found| found.load(&mut *store, &instance)).transpose()?;
-        Ok(Guest { handler, lifecycle })
+        Ok(Guest { handler, lifecycle: lifecycle.map(Arc::new) })
     }
 }

@@ -42,12 +42,13 @@ pub struct PluginHandler {
     clock: Option<ThreadClock>,
 }
 
-/// What the next call finds.
+/// What the next call finds. It is taken and put back with each event: a box would cost an
+/// allocation each time.
 enum Seat {
     /// No instance: one is made for the next event.
     Empty(Next),
     /// One that answered its last call.
-    Taken(Box<Instance>),
+    Taken(Instance),
 }
 
 /// The instance to come.
@@ -71,7 +72,7 @@ impl PluginHandler {
         reason: StartReason,
     ) -> Self {
         let (seat, output) = match started.and_then(Started::into_inner) {
-            Some(ahead) => (Seat::Taken(Box::new(ahead.instance)), ahead.output),
+            Some(ahead) => (Seat::Taken(ahead.instance), ahead.output),
             None => (Seat::Empty(Next { reason, left: None }), Output::new(&context)),
         };
         let setup = Setup { plugin, context, cache, output };
@@ -148,7 +149,7 @@ fn too_large(event: &Event, limit: usize) -> Option<Outcome> {
 
 impl Seat {
     fn taken(instance: Instance) -> Self {
-        Self::Taken(Box::new(instance.rests()))
+        Self::Taken(instance.rests())
     }
 }
 

@@ -15,7 +15,7 @@ use crate::saved::{Saved, State};
 use crate::starting::StartReason;
 
 /// There is no instance that could be asked to save.
-const LOST: &str = "its last instance broke, and what that held in memory is lost";
+const LOST: &str = "its last instance is gone, and what that held in memory is lost";
 
 /// A version takes the place of one that left nothing.
 const NOTHING_LEFT: &str = "the version before it left nothing to go on from";
@@ -35,7 +35,7 @@ impl PluginHandler {
             }
             Seat::Taken(mut instance) => {
                 instance.sees(&self.setup.cache);
-                let (instance, saved) = self.setup.save(*instance).await;
+                let (instance, saved) = self.setup.save(instance).await;
                 if let Some(instance) = instance {
                     self.seat = Seat::taken(instance);
                 }
@@ -66,7 +66,7 @@ impl PluginHandler {
 
     async fn restore(&mut self, seat: Seat, state: &State) -> Result<(), String> {
         let instance = match seat {
-            Seat::Taken(instance) => *instance,
+            Seat::Taken(instance) => instance,
             Seat::Empty(_) => self.begin_again().await?,
         };
         match self.setup.restore(instance, state).await {
@@ -142,7 +142,7 @@ impl PluginHandler {
         // One that broke is told nothing, and none is made to be told.
         if let Seat::Taken(mut instance) = self.begin(None) {
             instance.sees(&self.setup.cache);
-            self.setup.stop(*instance, reason(why)).await;
+            self.setup.stop(instance, reason(why)).await;
         }
         self.setup.output.end();
     }

@@ -48,7 +48,7 @@ impl Setup {
     /// The instance for a call that is no `restore`: the one that there is, or a fresh one on the call's budget.
     pub(super) async fn ready(&self, seat: Seat) -> Result<Instance, Unready> {
         let mut instance = match seat {
-            Seat::Taken(instance) => *instance,
+            Seat::Taken(instance) => instance,
             Seat::Empty(next) => self.make(next).await?,
         };
         instance.sees(&self.cache);

@@ -3,6 +3,8 @@
 //! Part of `instance`; called for plugins that have the export. Invariants: as for every call, an instance that gave no
 //! answer is not given back; none of these calls is an event, so `delivery` answers 0 in them.
 
+use std::sync::Arc;
+
 use super::{Broken, Instance};
 use crate::bindings::stateful::exports::hark::plugin::lifecycle::{
     self, SavedState, StartReason, StopReason,
@@ -64,8 +66,8 @@ impl Instance {
     }
 
     /// The export, for a call that is no event.
-    fn prepare_aside(&mut self) -> Option<lifecycle::Guest> {
-        let lifecycle = self.guest.lifecycle.clone()?;
+    fn prepare_aside(&mut self) -> Option<Arc<lifecycle::Guest>> {
+        let lifecycle = Arc::clone(self.guest.lifecycle.as_ref()?);
         self.prepare(None);
         Some(lifecycle)
     }

@@ -9,7 +9,7 @@ use crate::stateful::{Lives, REFUSE, SAVE_NOTHING, SPIN, TRAP};
 use crate::support::{Host, Objects, add, context, delivery, short};
 
 const NOTHING_LEFT: &str = "the version before it left nothing to go on from";
-const LOST: &str = "its last instance broke, and what that held in memory is lost";
+const LOST: &str = "its last instance is gone, and what that held in memory is lost";
 
 async fn started(lives: &Lives, reason: StartReason) -> Host {
     Host::started(lives.guest().load(), short(), reason).await.expect("it starts")
