@@ -16,7 +16,7 @@ use hark_tests::reload::beside::{Beside, Stretch};
 use hark_tests::reload::lineage::{Lineage, SEEN_BEFORE};
 use hark_tests::reload::stage::{Mode, Round, Stage, Way};
 
-const USAGE: &str = "arguments: [--rounds 20] [--seconds 10] [--mode dev|run] [--way renamed|in-place] [--only WORD|beside] [--plugin FILE,FILE…] [--hark FILE]";
+const USAGE: &str = "arguments: [--rounds 10] [--seconds 10] [--mode dev|run] [--way renamed|in-place] [--only WORD|beside] [--plugin FILE,FILE…] [--hark FILE]";
 
 /// The columns after the times.
 const PARTS: [&str; 6] = ["detect", "read", "compile", "link", "start", "swap"];
@@ -165,7 +165,7 @@ async fn beside(asked: &Asked, program: &Path) -> Result<String> {
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Asked> {
     let mut asked = Asked {
-        rounds: 20,
+        rounds: 10,
         seconds: 10,
         mode: Mode::Dev,
         way: None,

@@ -26,8 +26,8 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Between two looks, which tell nothing about the time: that is in what is found.
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// Between two saves, so that nothing of the one before still goes on: somebody who edits is no faster.
-const REST: Duration = Duration::from_millis(100);
+/// Between two saves: a file that changes more often than once a second is read no more often than that.
+const REST: Duration = Duration::from_millis(1050);
 
 /// The plugin's name.
 pub const PLUGIN: &str = "subject";

@@ -48,7 +48,7 @@ Usage: cargo xtask COMMAND [ARGUMENT…]
                        The long suite: a trap every 1,000 events, reloads all the while; nothing may be lost, and
                        memory, threads, descriptors and mappings must be flat. Takes about 3 minutes with a release
                        build, 6 with a development build; --events 60000 --reloads 60 is a try of half a minute
-  reload [--release] [--rounds 20] [--seconds 10] [--mode dev|run] [--way renamed|in-place] [--only WORD|beside] [--plugin FILE,FILE…] [--hark FILE]
+  reload [--release] [--rounds 10] [--seconds 10] [--mode dev|run] [--way renamed|in-place] [--only WORD|beside] [--plugin FILE,FILE…] [--hark FILE]
                        Measure what a reload takes, from the save of a file to the first event of the new code, part by
                        part; and what it costs another plugin beside 1,000 changes a second. The tables are also in
                        target/reload-latency.txt

@@ -4,7 +4,8 @@
 //! (`artefacts`). Cranelift asks by a hash of all that its output depends on, its settings and version included. A new
 //! build of a component has most functions of the one before, above all one with an interpreter in it, where only
 //! data changes: one line of JavaScript changed in 1.1 MB of QuickJS takes 0.44 to 0.5 s of CPU instead of 1.8 (hits and
-//! misses: 3,467 and 222), with a pack of 4.3 MB; what is compiled for the first time takes as long as without. Each
+//! misses: 3,467 and 222), with a pack of 4.3 MB; 12 MB of SpiderMonkey are ready after 2.7 s of two cores rather than some
+//! 10, 18 MB of Python after 2.3 rather than 8. What is compiled for the first time takes as long as without. Each
 //! result is the very same code. Invariants: a pack holds what its last version needed, and no more than
 //! [`PACK_MAX`] bytes; a pack that is not well-formed is an empty one.
 
