@@ -12,7 +12,7 @@ use crate::host::ConfigFile;
 /// The hidden subcommand that compiles.
 pub(crate) const SUBCOMMAND: &str = "compile-artefact";
 
-/// Bytes kept unless the configuration says otherwise: some thirty Python plugins, or thousands in Rust.
+/// Bytes kept unless the configuration says otherwise: some fifteen Python plugins with their functions, or thousands in Rust.
 const CACHE_SIZE: usize = 1 << 30;
 
 /// Several times what the largest plugins take on one core that is used by others too.
