@@ -175,7 +175,7 @@ impl Job {
             Ok((Loaded::Done(preparation), _)) => return preparation,
             Err(lost) => return lost.into(),
         };
-        let ahead = Ahead::new(&job.plugin, job.reason(&plugin), &job.output, &job.unused);
+        let ahead = Ahead::new(&job.plugin, job.reason(&plugin), &job.unused);
         let permit = permits.describing.acquire().await;
         let described = aside::run(&thread, move || job.describe(plugin, timings)).await;
         drop(permit);
@@ -320,7 +320,7 @@ impl Job {
 /// Starts its instances.
 fn start(version: Box<Version>, mut ahead: Ahead, mut timings: Timings) -> Preparation {
     let begun = Instant::now();
-    match ahead.start(&version) {
+    match ahead.start(&version.plugin, &version.context, version.treatment().concurrency) {
         Ok(()) => {
             timings.start += begun.elapsed();
             Preparation::Ready { version, ahead, timings }
