@@ -273,6 +273,49 @@ async fn each_instance_has_its_own_memory_and_their_number_must_be_the_same() ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_may_come_by_its_memory_have_none_and_lose_it() -> Result<()> {
+    let cluster = embedded().await?;
+    cluster.create("a", "1").await?;
+    let config = "[plugins.none]\nsettings = { save = \"nothing\" }\n";
+    let hark = Setup::new()?
+        .config(config)?
+        .plugin("gains", &fixture("counter-v1"))?
+        .plugin("loses", &fixture("stateful-v1"))?
+        .plugin("none", &fixture("stateful-v1"))?
+        .run(cluster.kubeconfig())?;
+    hark.traces("the initial adds", |trace| trace.len() == 3).await;
+    for (plugin, build, memory, counts, told_again) in [
+        (
+            "gains",
+            "stateful-v2",
+            "starts afresh with a replay: the version before it left nothing to go on from",
+            [0.0, 0.0, 1.0],
+            1,
+        ),
+        (
+            "loses",
+            "counter-v2",
+            "state 3 B dropped, since the new version does not export lifecycle",
+            [0.0, 1.0, 0.0],
+            1,
+        ),
+        ("none", "stateful-v2", "no state to keep", [0.0, 1.0, 0.0], 0),
+    ] {
+        hark.save(plugin, &fixture(build))?;
+        let line = reloaded(&hark, plugin, 1).await.remove(0);
+        assert!(line.ends_with(&format!("; {memory}")), "{line}");
+        assert_eq!(hand_overs(&hark, plugin).await?, counts.map(Some), "{plugin}");
+        // An event of later shows that there were no others before it.
+        cluster.create(&format!("after-{plugin}"), "1").await?;
+        let key = format!("default/after-{plugin}");
+        let trace = hark.traces(&key, |trace| ours(trace, plugin).iter().any(|line| line.key == key)).await;
+        let again = generation(&trace, plugin, 2).iter().filter(|line| line.key == "default/a").count();
+        assert_eq!(again, told_again, "{plugin}: {trace:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_does_not_start_is_refused_and_the_one_before_goes_on() -> Result<()> {
     let cases = [
         ("refuses", "refuse", "it refuses to start: not today"),
