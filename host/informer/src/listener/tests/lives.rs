@@ -73,6 +73,8 @@ struct Memory {
 
 struct Generation {
     temper: Temper,
+    /// Some lane was given something.
+    inherits: bool,
     /// By lane.
     lives: Vec<Vec<Asked>>,
 }
@@ -93,7 +95,7 @@ impl Lives {
     pub(super) fn begin(&self, temper: Temper, lanes: usize) -> Vec<Life> {
         let mut all = self.0.lock().expect("lives");
         let generation = all.len();
-        all.push(Generation { temper, lives: vec![Vec::new(); lanes] });
+        all.push(Generation { temper, inherits: false, lives: vec![Vec::new(); lanes] });
         (0..lanes).map(|lane| Life { all: self.clone(), generation, lane }).collect()
     }
 
@@ -125,6 +127,7 @@ impl Lives {
                     "{in_place} to {next}, {from:?}, {on_swap:?}: {is}, not {want}: {report:?}"
                 ));
             }
+            check_forgotten(&all[next], is).map_err(|what| format!("{next}: {what}"))?;
             if *on_swap == OnSwap::Replay || is == "fell back" {
                 fresh.push(next);
             }
@@ -179,6 +182,21 @@ fn summary(hand_over: &HandOver, from: usize) -> Result<&'static str, String> {
         }
     }
     Ok("kept")
+}
+
+/// What was restored is forgotten if another lane could not restore, and never else.
+fn check_forgotten(generation: &Generation, came_to: &str) -> Result<(), String> {
+    for life in &generation.lives {
+        let forgot = life.contains(&Asked::Forget);
+        if forgot && came_to != "fell back" {
+            return Err(format!("it was {came_to}, and forgotten: {life:?}"));
+        }
+        let restored = life.first() == Some(&Asked::Restore(true));
+        if came_to == "fell back" && restored && generation.inherits && !forgot {
+            return Err(format!("it begins afresh with what it restored: {life:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn check_life(life: &[Asked], why: Stop) -> Result<(), &'static str> {
@@ -256,6 +274,7 @@ impl Life {
             self.ask(Asked::Forget);
             return Ok(());
         }
+        self.all.0.lock().expect("lives")[self.generation].inherits |= legacy.is_some();
         let fails = self.temper().restore_fails;
         self.ask(Asked::Restore(fails != Some(self.lane)));
         self.can(fails).await
