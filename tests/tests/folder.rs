@@ -144,6 +144,7 @@ async fn settings_choose_what_event_log_watches_and_act_when_the_file_is_saved()
     told(&hark, "event-log", "default/a").await;
     hark.says(&[", new configuration (event-log ", "ms (read ", "subscriptions: 0 kept, 1 added, 1 removed"])
         .await;
+    hark.says(&["configuration reloaded: 1 plugin affected: event-log (settings.kinds)"]).await;
     Ok(())
 }
 

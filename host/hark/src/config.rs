@@ -5,6 +5,7 @@
 //! would otherwise silently not be one.
 
 mod dev;
+mod differences;
 #[cfg(test)]
 mod fuzz;
 mod limits;

@@ -3,6 +3,8 @@
 //! Made from `[plugins.STEM.settings]` by the host, read by the `settings` import. Immutable: a change of
 //! settings is a new version of the plugin.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 /// One plugin's table of settings.
@@ -25,6 +27,12 @@ impl Settings {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         })
+    }
+
+    /// The names of the values that `other` has otherwise, or not at all, or alone.
+    pub fn differing<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a str> {
+        let names = self.table.keys().chain(other.table.keys()).map(String::as_str);
+        names.filter(|name| self.table.get(*name) != other.table.get(*name)).collect()
     }
 
     /// The whole table as JSON text.
@@ -65,5 +73,17 @@ mod tests {
     #[test]
     fn no_settings_are_an_empty_object() {
         assert_eq!(Settings::default().json(), "{}");
+    }
+
+    #[test]
+    fn a_value_of_another_type_or_missing_on_one_side_differs() {
+        let settings = |json: Value| match json {
+            Value::Object(table) => Settings::new(table),
+            other => panic!("{other} is no table"),
+        };
+        let one = settings(serde_json::json!({"same": [1], "type": 1, "one": null}));
+        let other = settings(serde_json::json!({"same": [1], "type": "1", "other": 2}));
+        assert_eq!(one.differing(&other).into_iter().collect::<Vec<_>>(), ["one", "other", "type"]);
+        assert!(one.differing(&one).is_empty());
     }
 }

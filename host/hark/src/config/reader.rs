@@ -301,7 +301,7 @@ impl<'e> Reader<'e> {
 }
 
 /// A key in a path, quoted where TOML would quote it: one with a line break in it must not break an error's line.
-fn segment(key: &str) -> Cow<'_, str> {
+pub(super) fn segment(key: &str) -> Cow<'_, str> {
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if !key.is_empty() && key.bytes().all(bare) { key.into() } else { format!("{key:?}").into() }
 }

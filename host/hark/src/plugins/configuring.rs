@@ -20,19 +20,25 @@ impl Manager {
         match self.config.take(&read) {
             Ok(None) => self.config_error = None,
             Ok(Some(config)) => {
-                let changed = before.iter().filter(|(plugin, old)| config.plugin(plugin) != **old).count();
-                let plugins = if changed == 1 { "plugin" } else { "plugins" };
-                tracing::info!("configuration reloaded: {changed} {plugins} affected");
-                waits_for_the_next_start(&config.host.differing(&host));
-                self.options.dev.send_if_modified(|dev| {
+                let differing = |(plugin, old): (&String, &PluginConfig)| {
+                    let keys = config.plugin(plugin).differing(old);
+                    (!keys.is_empty()).then(|| (plugin.clone(), keys))
+                };
+                let affected: BTreeMap<String, Vec<String>> = before.iter().filter_map(differing).collect();
+                let of_host = config.host.differing(&host);
+                let of_dev = self.options.dev.send_if_modified(|dev| {
                     let differs = *dev != config.dev;
                     dev.clone_from(&config.dev);
                     differs
                 });
+                if of_dev || !of_host.is_empty() || !affected.is_empty() {
+                    tracing::info!("configuration reloaded: {}", describe(&affected));
+                }
+                waits_for_the_next_start(&of_host);
                 self.config_error = None;
                 let now = Instant::now();
                 for (plugin, slot) in &mut self.slots {
-                    if before.get(plugin).is_some_and(|old| config.plugin(plugin) != *old) {
+                    if affected.contains_key(plugin) {
                         slot.noticed = now;
                     }
                 }
@@ -50,11 +56,50 @@ impl Manager {
     }
 }
 
+/// Plugins, and keys of each, that a line names.
+const NAMED: usize = 5;
+
+/// How many plugins are affected, which, and what of each changed.
+fn describe(affected: &BTreeMap<String, Vec<String>>) -> String {
+    let named = affected.iter().take(NAMED).map(|(plugin, keys)| format!("{plugin} ({})", some_of(keys)));
+    let mut named: Vec<String> = named.collect();
+    named.extend(affected.len().checked_sub(NAMED + 1).map(|more| format!("{} more", more + 1)));
+    let plugins = if affected.len() == 1 { "plugin" } else { "plugins" };
+    let colon = if affected.is_empty() { "" } else { ": " };
+    format!("{} {plugins} affected{colon}{}", affected.len(), named.join(", "))
+}
+
+fn some_of(keys: &[String]) -> String {
+    match keys.len().checked_sub(NAMED + 1) {
+        None => keys.join(", "),
+        Some(more) => format!("{}, {} more", keys[..NAMED].join(", "), more + 1),
+    }
+}
+
 /// Keys of the host that have changed while it runs.
 fn waits_for_the_next_start(keys: &[&str]) {
     match keys {
         [] => {}
         [key] => tracing::warn!("{key} changed: acts at the next start"),
         keys => tracing::warn!("{} changed: act at the next start", keys.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_affected_is_named_up_to_a_few() {
+        let keys = |count: usize| (0..count).map(|number| format!("k{number}")).collect::<Vec<_>>();
+        let affected = |count: usize| (0..count).map(|number| (format!("p{number}"), keys(1))).collect();
+        assert_eq!(describe(&affected(0)), "0 plugins affected");
+        assert_eq!(describe(&affected(1)), "1 plugin affected: p0 (k0)");
+        assert_eq!(describe(&affected(2)), "2 plugins affected: p0 (k0), p1 (k0)");
+        assert!(describe(&affected(5)).ends_with(", p4 (k0)"));
+        assert!(describe(&affected(6)).ends_with(", p4 (k0), 1 more"));
+        assert!(describe(&affected(9)).ends_with(", p4 (k0), 4 more"));
+        assert_eq!(some_of(&keys(5)), "k0, k1, k2, k3, k4");
+        assert_eq!(some_of(&keys(7)), "k0, k1, k2, k3, k4, 2 more");
     }
 }
