@@ -220,11 +220,26 @@ impl Looking {
         let writing = self.writing(found.as_ref().ok(), way.end.as_deref());
         let words = Words { whole: &news.whole, writing };
         self.configuration.look(way.end.as_deref().map_or(Word::None, |real| words.of(real)), now, clock);
-        self.take(found, &words, now, clock);
+        let nothing_new = !news.told && self.is_as_before(&found);
+        if nothing_new {
+            self.scan = found.ok();
+        } else {
+            self.take(found, &words, now, clock);
+        }
         let followed = self.watcher.follow(interests, &news, Builder::new(), now);
         self.once_more = followed.more;
         self.way = self.way_with(followed.trouble);
-        self.tell(now);
+        if !nothing_new || self.seen.borrow().way != self.way {
+            self.tell(now);
+        }
+    }
+
+    /// Whether the look found what the one before did, and time alone changes nothing. So are nearly all looks at an idle
+    /// folder, which may have a thousand files.
+    fn is_as_before(&self, found: &io::Result<Scan>) -> bool {
+        let waits = self.plugins.due().is_some() || !self.disputes.is_empty();
+        let (Ok(found), Some(before), false) = (found, &self.scan, waits) else { return false };
+        self.state == FolderState::Readable && found.found_the_same(before)
     }
 
     /// Whether the file system told of what the look found.
@@ -240,6 +255,9 @@ impl Looking {
 
     /// Files that are open for writing. Asked after the look: a write that began meanwhile counts.
     fn writing(&self, found: Option<&Scan>, configuration: Option<&Path>) -> BTreeSet<PathBuf> {
+        if !self.mailbox.lock().is_any_written_to() {
+            return BTreeSet::new();
+        }
         let plugins = found.into_iter().flat_map(|scan| scan.plugins.values());
         let used: BTreeSet<&Path> =
             plugins.map(|plugin| plugin.real.as_path()).chain(configuration).collect();

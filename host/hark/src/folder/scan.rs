@@ -212,6 +212,16 @@ impl Scan {
         self.listings = listings;
     }
 
+    /// Whether another look found the same.
+    pub(super) fn found_the_same(&self, other: &Self) -> bool {
+        let Self { plugins, disputed, refused, twins, unreadable, interests: _, listings: _ } = self;
+        *plugins == other.plugins
+            && *disputed == other.disputed
+            && *refused == other.refused
+            && *twins == other.twins
+            && *unreadable == other.unreadable
+    }
+
     /// Whether the content of a file that lies in a directory which `is_watched` differs from what it was before, or one
     /// has come or gone: the file system should have told of that.
     pub(super) fn should_have_been_told(&self, before: &Self, is_watched: impl Fn(&Path) -> bool) -> bool {

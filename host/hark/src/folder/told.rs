@@ -103,6 +103,11 @@ impl Told {
         news
     }
 
+    /// Whether any file is open for writing.
+    pub(super) fn is_any_written_to(&self) -> bool {
+        !self.writing.is_empty()
+    }
+
     fn hear_of(&mut self, path: &Path, kind: EventKind) -> bool {
         let relevance = self.relevance(path);
         match kind {

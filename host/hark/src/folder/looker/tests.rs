@@ -208,3 +208,23 @@ fn what_did_not_change_is_not_told_again() {
         seen.borrow_and_update();
     }
 }
+
+#[test]
+fn looks_at_a_thousand_files_that_did_not_change_tell_nothing_until_one_does() {
+    let folder = Folder::new();
+    for number in 0..1000 {
+        fs::write(folder.path(&format!("p{number}.wasm")), "1").expect("written");
+    }
+    let (mut looking, mut seen) = folder.looking();
+    let clock = SystemTime::now() + Duration::from_secs(60);
+    looking.look(Cause::Clock, Instant::now(), clock);
+    assert_eq!(seen.borrow_and_update().files.len(), 1000);
+    for _ in 0..5 {
+        looking.look(Cause::Clock, Instant::now(), clock);
+        assert!(!seen.has_changed().expect("open"));
+    }
+    fs::write(folder.path("p7.wasm"), "22").expect("written");
+    looking.look(Cause::Clock, Instant::now(), clock);
+    assert!(seen.has_changed().expect("open"));
+    assert_eq!(settled(&seen.borrow(), "p7").map(|file| file.stamp.size()), Some(2));
+}
