@@ -326,6 +326,11 @@ async fn the_plugins_folder_is_made_and_the_command_line_comes_before_the_file()
     ])
     .await;
     assert!(!hark.stdout().contains("of the file"));
+    assert!(
+        !hark.stderr().contains("cannot read plugins folder"),
+        "made before anybody looks: {}",
+        hark.stderr()
+    );
     Ok(())
 }
 

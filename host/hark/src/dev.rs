@@ -35,7 +35,7 @@ use crate::cli::DevArgs;
 use crate::host::{self, ConfigFile, Mode};
 use crate::output::Output;
 
-pub(crate) use self::builds::{Builds, Options as BuildOptions};
+pub(crate) use self::builds::{Builds, Options as BuildOptions, make_plugins_folder_if_built};
 pub(crate) use self::sources::{Own, Pattern};
 
 /// What the host needs to know to build.

@@ -20,7 +20,7 @@ use crate::cli::CommonArgs;
 use crate::config::{Config, ConfigError, DevConfig};
 use crate::core_dumps::DumpWriter;
 use crate::dead_letters::{self, Cluster, DeadLetters};
-use crate::dev::{BuildOptions, Building, Builds, Own};
+use crate::dev::{BuildOptions, Building, Builds, Own, make_plugins_folder_if_built};
 use crate::folder::{LookOptions, Looker, Place};
 use crate::output::Output;
 use crate::plugins::view::View;
@@ -135,6 +135,11 @@ pub(crate) async fn run_plugins(
     let engine = engine.context("cannot start the Wasm engine")?;
     let core_dumps = open_core_dumps(&config);
     let folder = plugins_folder(args, &config);
+    if let Mode::Dev(building) = &mode {
+        // Before anybody looks for it.
+        let command = building.command.as_deref();
+        make_plugins_folder_if_built(&config.current().dev, command, &folder);
+    }
     let looker = Looker::start(look_options(folder.clone(), &config, mode.is_dev()));
     let looker = looker.context("cannot start the thread that looks at the plugins folder")?;
     let (view, views) = watch::channel(Arc::new(View::default()));

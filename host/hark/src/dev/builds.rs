@@ -3,7 +3,7 @@
 //! Used by the composition root. Invariants: a build that the configuration has no more is over, with all its processes,
 //! before the new ones begin; when [`Builds::ended`] is done, none is left.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,8 +116,14 @@ fn begin(build: Build, options: &Options, queue: Queue) -> Option<Running> {
     }
 }
 
-/// A build fills it: it need not be there before.
-fn make_plugins_folder(folder: &std::path::Path) {
+/// Makes the plugins folder if there are builds: they fill it, so it need not be there before.
+pub(crate) fn make_plugins_folder_if_built(config: &DevConfig, command: Option<&str>, folder: &Path) {
+    if !config.builds(Path::new(""), command).is_empty() {
+        make_plugins_folder(folder);
+    }
+}
+
+fn make_plugins_folder(folder: &Path) {
     let made = absolute(folder).and_then(std::fs::create_dir_all);
     if let Err(error) = made {
         tracing::warn!("cannot make the plugins folder {}: {error}", folder.display());

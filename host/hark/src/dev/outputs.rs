@@ -1,7 +1,7 @@
 //! Which of the changed files are a build's own outputs, although nobody has ignored them.
 //!
 //! Used by [`super::builder`]. Nothing tells who wrote a file; what can be seen is when it changed. A file that appears
-//! while the build runs, or changes in two of its runs without having changed between any, is taken for its own: it does
+//! while the build runs, or changes in two of its runs and has never changed while none was, is taken for its own: it does
 //! not outdate the run, and is looked at when it is over. So a build that writes the same each time comes to rest after
 //! one more. One that writes something else each time (a time of day) would go on for ever: what changed in each of
 //! [`IN_A_ROW`] runs that nothing else had started does not count any more. A change while nothing runs is somebody
@@ -23,6 +23,8 @@ const RUNS: u8 = 2;
 pub(super) struct Outputs {
     /// In how many runs a file has changed since it last changed while none was.
     runs: BTreeMap<PathBuf, u8>,
+    /// What has ever changed while none was: somebody writes it, whatever the build does.
+    others: BTreeSet<PathBuf>,
     /// These start nothing, if they change while the build runs.
     known: BTreeSet<PathBuf>,
     /// What appears in these while the build runs starts nothing either: its outputs have new names each time.
@@ -49,14 +51,15 @@ impl Outputs {
         for path in changes.paths() {
             self.runs.remove(path);
             self.known.remove(path);
+            self.others.insert(path.clone());
         }
         self.chain.clear();
     }
 
     /// What of the changes that came while the build runs makes it outdated.
     pub(super) fn outdates(&self, changes: &Changes) -> Changes {
-        let is_own =
-            |path: &PathBuf| self.runs.get(path).is_some_and(|runs| *runs >= RUNS) || self.is_known(path);
+        let often = |path: &PathBuf| self.runs.get(path).is_some_and(|runs| *runs >= RUNS);
+        let is_own = |path: &PathBuf| self.is_known(path) || (often(path) && !self.others.contains(path));
         Changes { modified: changes.only(|path| !is_own(path)).modified, ..Changes::default() }
     }
 
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_there_outdates_two_runs_and_then_none_until_it_changes_at_rest() {
+    fn a_file_that_was_there_outdates_two_runs_or_all_if_it_has_ever_changed_at_rest() {
         let mut outputs = Outputs::default();
         let written = changes(&[], &["gen.rs"]);
         for _ in 0..2 {
@@ -160,7 +163,10 @@ mod tests {
         }
         assert!(outputs.outdates(&written).is_empty());
         outputs.changed_at_rest(&written);
-        assert_eq!(outputs.outdates(&written), written);
+        for _ in 0..10 {
+            assert_eq!(outputs.outdates(&written), written, "somebody else writes it");
+            outputs.ended_early(&written);
+        }
     }
 
     #[test]
