@@ -139,6 +139,23 @@ async fn nothing_is_told_while_the_first_list_of_another_is_awaited() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_has_synced_by_a_swap_is_told_once_the_first_list_of_what_that_adds_is_there() {
+    let (case, pods, nodes) = (Case::new(ListenerConfig::default(), 0), informer("Pod"), informer("Node"));
+    put(&pods, "n/a", "u", 1);
+    synced(&pods);
+    case.run(1, vec![subscription("pods", 0, &pods)]);
+    assert_eq!(case.said().await, ["0 add n/a"]);
+    let joined = vec![subscription("pods", 0, &pods), subscription("nodes", 1, &nodes)];
+    let swap = case.listener.swap(Swap::new(case.handlers(1), joined, OnSwap::Continue));
+    case.gate.add_permits(MANY);
+    swap.await.expect("it swapped");
+    assert!(case.listener.subscription_has_synced("pods"));
+    assert_eq!(case.said().await, [""; 0], "the cache would not answer for nodes");
+    synced(&nodes);
+    assert_eq!(case.said().await, ["0 synced 0", "0 synced 1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_is_told_again_after_a_replay_and_by_continue_only_if_it_was_not() {
     let (case, pods) = (Case::new(ListenerConfig::default(), MANY), informer("Pod"));
     put(&pods, "n/a", "u", 1);
