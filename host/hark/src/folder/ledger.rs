@@ -30,7 +30,8 @@ const OPEN_STILL: Duration = Duration::from_secs(1);
 /// The same for a file of which nobody tells whether somebody writes to it.
 const UNTOLD_STILL: Duration = Duration::from_millis(100);
 
-/// Older than that (by the machine's clock) a file is taken for still at the first sight.
+/// Older than that (by the machine's clock) a file is taken for still at the first sight; not one that is the file of the
+/// look before and differs, since a file that is just being emptied may show its new size with its old times.
 const OLD: Duration = Duration::from_secs(2);
 
 /// What the file system has told of a file since the last look.
@@ -134,12 +135,14 @@ impl Ledger {
             left: None,
             due: None,
         };
+        let before = self.entries.get(&name).map(|entry| entry.file.stamp.identity());
         let entry = self.entries.entry(name).or_insert_with(fresh);
         if (&entry.file.path, entry.file.stamp) != (&path, stamp) {
             *entry = fresh();
         }
         entry.left = None;
-        let wait = self.reading.wait(&stamp, word, clock);
+        let another = before != Some(stamp.identity());
+        let wait = self.reading.wait(&stamp, word, another.then_some(clock));
         entry.settled |= now - entry.file.noticed >= wait;
         entry.due = (!entry.settled).then_some(entry.file.noticed + wait);
     }
@@ -172,11 +175,11 @@ impl Entry {
 }
 
 impl Reading {
-    /// How long a file must have been still before it is read.
-    fn wait(&self, stamp: &Stamp, word: Word, clock: SystemTime) -> Duration {
+    /// How long a file must have been still before it is read. `clock`: its age may tell that it is.
+    fn wait(&self, stamp: &Stamp, word: Word, clock: Option<SystemTime>) -> Duration {
         match word {
             Word::Writing => OPEN_STILL,
-            Word::None if stamp.is_older_than(OLD, clock) => Duration::ZERO,
+            Word::None if clock.is_some_and(|clock| stamp.is_older_than(OLD, clock)) => Duration::ZERO,
             Word::None if stamp.may_be_of_a_write() => UNTOLD_STILL.max(self.closed_still),
             Word::None | Word::Whole => self.closed_still,
         }
@@ -341,13 +344,36 @@ mod tests {
         ] {
             let clock = UNIX_EPOCH + Duration::from_secs(second);
             assert_eq!(
-                reading.wait(&stamp(1), word, clock),
+                reading.wait(&stamp(1), word, Some(clock)),
                 Duration::from_millis(wait),
                 "{second} {word:?}"
             );
         }
         let plugins = Reading { closed_still: Duration::ZERO };
         let now = UNIX_EPOCH + Duration::from_secs(1001);
-        assert_eq!(plugins.wait(&stamp(1), Word::None, now), UNTOLD_STILL);
+        assert_eq!(plugins.wait(&stamp(1), Word::None, Some(now)), UNTOLD_STILL);
+    }
+
+    #[test]
+    fn a_file_that_is_just_being_emptied_is_not_old() {
+        let (now, later) = (Instant::now(), UNIX_EPOCH + Duration::from_secs(9000));
+        let mut ledger = Ledger::new(Reading { closed_still: Duration::from_millis(200) });
+        let mut look = |ms, stamp| {
+            let sight = Sight { path: "a.wasm".into(), stamp, word: Word::None };
+            ledger.look(
+                BTreeMap::from([("a".to_owned(), sight)]),
+                |_| false,
+                now + Duration::from_millis(ms),
+                later,
+            );
+            state(&ledger, now)
+        };
+        assert_eq!(look(0, stamp(1)), Expect::Settled);
+        assert_eq!(
+            look(10, stamp(1).with_size(0)),
+            Expect::Settling { due: 210 },
+            "its times are the old ones"
+        );
+        assert_eq!(look(20, stamp(2)), Expect::Settled, "another file");
     }
 }

@@ -95,6 +95,13 @@ pub(crate) mod tests {
         Stamp { device: 1, inode: number, size: number, modified: (1000, 1), changed: (1000, 1) }
     }
 
+    impl Stamp {
+        /// The same file with another size, before its times have changed.
+        pub(crate) fn with_size(self, size: u64) -> Self {
+            Self { size, ..self }
+        }
+    }
+
     #[test]
     fn a_changed_file_has_another_stamp_although_its_time_was_set_back() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -223,7 +223,9 @@ fn looks_at_a_thousand_files_that_did_not_change_tell_nothing_until_one_does() {
         looking.look(Cause::Clock, Instant::now(), clock);
         assert!(!seen.has_changed().expect("open"));
     }
-    fs::write(folder.path("p7.wasm"), "22").expect("written");
+    // Another file, which may be old; one that had changed in place would have to be still first.
+    fs::write(folder.path("p7.new"), "22").expect("written");
+    fs::rename(folder.path("p7.new"), folder.path("p7.wasm")).expect("renamed");
     looking.look(Cause::Clock, Instant::now(), clock);
     assert!(seen.has_changed().expect("open"));
     assert_eq!(settled(&seen.borrow(), "p7").map(|file| file.stamp.size()), Some(2));
