@@ -156,7 +156,7 @@ impl Manager {
         let mut looks = true;
         let mut stop = std::pin::pin!(stop.fuse());
         loop {
-            let due = self.slots.values().filter_map(Slot::due).min();
+            let due = self.slots.values().filter_map(Slot::due).chain(self.complaints.due()).min();
             let event = tokio::select! {
                 () = &mut stop => Event::Stop,
                 seen = self.looker.seen.changed(), if looks => Event::Seen(seen.is_ok()),
@@ -177,7 +177,10 @@ impl Manager {
                     self.blind();
                 }
                 Event::Configure => self.configure(),
-                Event::Due => self.prepare_changed(),
+                Event::Due => {
+                    self.complaints.say(Instant::now());
+                    self.prepare_changed();
+                }
                 Event::Prepared(prepared) => self.prepared(*prepared),
                 Event::Swapped(swapped) => self.swapped(*swapped),
                 Event::Died { plugin } => self.died(&plugin),

@@ -1,21 +1,28 @@
 //! What the looks found, brought into every slot.
 //!
-//! Used by the manager. Invariants: each fault of the folder is reported once, and again only after it was gone; a plugin
-//! stops only when the looks say that its file is gone.
+//! Used by the manager. Invariants: each fault of the folder is reported once, and again only after it was gone; one that
+//! holds for a moment only is none (a folder or link that is being replaced in two steps, as kubelet and `mv` do it); a
+//! plugin stops only when the looks say that its file is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hark_sandbox::LogLevel;
+use tokio::time::Instant;
 
 use super::Manager;
 use crate::folder::{FolderState, Seen, Standing, Way};
 
-/// What is wrong in the folder, or odd; each is said once.
+/// How long something must have been wrong before that is said.
+const LASTING: Duration = Duration::from_millis(400);
+
+/// What is wrong in the folder, or odd; each is said once, when it has held for [`LASTING`].
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
-    said: BTreeSet<(Grade, String)>,
+    /// Each, with when it is to be said; none if it was.
+    due: BTreeMap<(Grade, String), Option<Instant>>,
 }
 
 /// How bad it is.
@@ -27,16 +34,37 @@ enum Grade {
 }
 
 impl Complaints {
-    /// Says what was not said before, and forgets what does not hold any more.
-    fn say(&mut self, now: BTreeSet<(Grade, String)>) {
-        for (grade, complaint) in now.difference(&self.said) {
+    /// Takes in all that is wrong now, and forgets what is not any more.
+    fn are(&mut self, all: BTreeSet<(Grade, String)>, now: Instant) {
+        self.due.retain(|complaint, _| all.contains(complaint));
+        for complaint in all {
+            self.due.entry(complaint).or_insert(Some(now + LASTING));
+        }
+    }
+
+    /// When there is something to say.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due.values().flatten().min().copied()
+    }
+
+    /// Says what is due.
+    pub(super) fn say(&mut self, now: Instant) {
+        for (grade, complaint) in self.take_due(now) {
             match grade {
                 Grade::Error => tracing::error!("{complaint}"),
                 Grade::Warning => tracing::warn!("{complaint}"),
                 Grade::Remark => tracing::info!("{complaint}"),
             }
         }
-        self.said = now;
+    }
+
+    fn take_due(&mut self, now: Instant) -> Vec<&(Grade, String)> {
+        let due = self.due.iter_mut().filter(|(_, due)| due.is_some_and(|due| due <= now));
+        due.map(|(complaint, due)| {
+            *due = None;
+            complaint
+        })
+        .collect()
     }
 }
 
@@ -57,7 +85,7 @@ impl Manager {
         self.seen = Arc::new(Seen { state, ..Seen::clone(&self.seen) });
     }
 
-    /// Says what is wrong, in the folder or in what the operator says of it.
+    /// Takes down what is wrong, in the folder or in what the operator says of it.
     pub(super) fn complain(&mut self) {
         let seen = self.seen.clone();
         let (folder, state) = (self.options.folder.display(), &seen.state);
@@ -83,7 +111,7 @@ impl Manager {
         if seen.way != Way::Events {
             all.insert((Grade::Remark, format!("plugins folder {folder}: {}", seen.way)));
         }
-        self.complaints.say(all);
+        self.complaints.are(all, Instant::now());
     }
 
     /// A misspelt name would otherwise be a table that silently means nothing.
@@ -156,6 +184,28 @@ fn complaints(seen: &Seen) -> Vec<(Grade, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_once_and_not_if_it_passes_at_once() {
+        let (start, text) = (Instant::now(), |text: &str| (Grade::Warning, text.to_owned()));
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut complaints = Complaints::default();
+        let mut said = |all: &[&str], ms| -> Vec<String> {
+            complaints.are(all.iter().map(|complaint| text(complaint)).collect(), at(ms));
+            complaints.take_due(at(ms)).into_iter().map(|(_, complaint)| complaint.clone()).collect()
+        };
+        let nothing = Vec::<String>::new();
+        assert_eq!(said(&["lasts", "passes"], 0), nothing);
+        assert_eq!(said(&["lasts"], 100), nothing);
+        assert_eq!(said(&["lasts", "passes"], 399), nothing);
+        assert_eq!(said(&["lasts", "passes"], 400), ["lasts"]);
+        assert_eq!(said(&["lasts", "passes"], 799), ["passes"], "since it was back");
+        assert_eq!(said(&["lasts", "passes"], 5000), nothing, "once");
+        assert_eq!(said(&[], 6000), nothing);
+        assert_eq!(said(&["lasts"], 7000), nothing);
+        assert_eq!(said(&["lasts"], 7400), ["lasts"], "again after it was over");
+        assert_eq!(complaints.due(), None);
+    }
 
     #[test]
     fn what_is_wrong_is_graded_and_told_with_every_path() {
