@@ -446,8 +446,7 @@ mod tests {
             slot.settled();
         }
         change(&mut slot);
-        assert!(matches!(slot.begin(&config, now), Begin::Paced));
-        assert!(matches!(slot.begin(&config, now), Begin::Nothing), "said once");
+        assert!(matches!(slot.begin(&config, now), Begin::Nothing), "it is not said at once");
         let turn = slot.due().expect("its turn comes");
         assert_eq!(turn, now + Duration::from_secs(1));
         change(&mut slot);
@@ -457,6 +456,17 @@ mod tests {
         slot.settled();
         assert_eq!(slot.due(), None);
         assert!(is_begun(&mut slot, &other, turn), "a configuration alone has no pace");
+        slot.settled();
+        let mut said = 0;
+        let mut now = turn;
+        for _ in 0..5 {
+            change(&mut slot);
+            said += usize::from(matches!(slot.begin(&other, now), Begin::Paced));
+            now = slot.due().expect("its turn comes");
+            assert!(is_begun(&mut slot, &other, now));
+            slot.settled();
+        }
+        assert_eq!(said, 1, "it is said when it lasts, and once");
     }
 
     #[test]
