@@ -256,10 +256,12 @@ impl Running {
         self.listener.drain();
     }
 
-    /// Waits for the end: how many events were left, or none if the thread was lost.
+    /// Waits for the end: how many events were left that were to be handled, or none if the thread was lost.
     pub(crate) async fn ended(self) -> Option<usize> {
         match self.ended.await.ok()? {
-            Ended::Drained { abandoned } | Ended::Closed { abandoned } => Some(abandoned),
+            Ended::Drained { abandoned } => Some(abandoned),
+            // Its file is gone: what waited then was for nobody.
+            Ended::Closed { .. } => Some(0),
         }
     }
 }
