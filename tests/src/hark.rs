@@ -2,6 +2,7 @@
 //!
 //! Invariant: the process ends with its [`Hark`]; its folder too.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ pub struct Setup {
     /// `--admin`: any free port, since many run at a time.
     admin: Option<String>,
     program: Option<PathBuf>,
+    /// Words of a command that runs the program with its arguments behind them.
+    through: Vec<String>,
     trace: TraceTo,
     stdout: Option<Stdio>,
     stderr: Option<Stdio>,
@@ -70,6 +73,7 @@ impl Setup {
             arguments: Vec::new(),
             admin,
             program: None,
+            through: Vec::new(),
             trace: TraceTo::File,
             stdout: None,
             stderr: None,
@@ -80,6 +84,12 @@ impl Setup {
     #[must_use]
     pub fn program(self, program: &Path) -> Self {
         Self { program: Some(program.to_owned()), ..self }
+    }
+
+    /// Runs it through a command that becomes it (`unshare --mount`), so that its process is still Hark's.
+    #[must_use]
+    pub fn through(self, command: &[&str]) -> Self {
+        Self { through: command.iter().map(ToString::to_string).collect(), ..self }
     }
 
     /// Says where the trace goes.
@@ -169,8 +179,11 @@ impl Setup {
             TraceTo::Nowhere => (&[], into(self.stdout, "stdout")?),
         };
         let program = self.program.unwrap_or_else(binary);
-        let mut hark = tokio::process::Command::from(clean(Command::new(program)));
-        hark.args(command)
+        let mut words = self.through.iter().map(OsString::from).chain([program.into_os_string()]);
+        let first = words.next().context("a program")?;
+        let mut hark = tokio::process::Command::from(clean(Command::new(first)));
+        hark.args(words)
+            .args(command)
             .args(trace)
             .args(self.admin.iter().flat_map(|address| ["--admin", address]))
             .args(&self.arguments)

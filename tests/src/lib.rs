@@ -25,6 +25,7 @@ pub mod reloads;
 pub mod stream;
 pub mod tail;
 pub mod trace;
+pub mod ways;
 
 use std::time::{Duration, Instant};
 

@@ -145,6 +145,32 @@ pub fn delivered(lines: &[Line], changes: &[Change]) -> Result<Option<Vec<Durati
     changes.iter().map(took).collect::<Result<Vec<_>>>().map(Some)
 }
 
+/// Holds the lines of a plugin that never fails against a stream of which it has been told all, where events that waited
+/// may have been merged: of each object, states that follow each other from its add to its delete, none of them twice;
+/// or nothing, if it came and went while others were handled.
+///
+/// # Errors
+/// If the lines say anything else.
+pub fn chained(lines: &[Line], changes: &[Change]) -> Result<()> {
+    let mut told: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
+    for line in lines {
+        ensure!(line.outcome == "ok" && line.attempt == 1 && !line.resync, "not a plain delivery: {line:?}");
+        told.entry(&line.key).or_default().push(line);
+    }
+    let keys: HashSet<&str> = changes.iter().map(|change| change.key.as_str()).collect();
+    for (key, told) in told.iter().filter(|(key, _)| keys.contains(**key)) {
+        let ops: Vec<&str> = told.iter().map(|line| line.op.as_str()).collect();
+        let whole = matches!(ops[..], ["add", "update", "delete"] | ["add", "delete"]);
+        let follows = ops.len() < 3 || told[1].old_rv.as_deref() == Some(told[0].rv.as_str());
+        ensure!(
+            whole && follows,
+            "{key}: the trace says {:?}",
+            told.iter().map(|line| line.told()).collect::<Vec<_>>()
+        );
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +216,21 @@ mod tests {
         let took = delivered(&lines, &changes()).expect("sound").expect("whole");
         assert_eq!(took, [Duration::from_millis(500); 3]);
         assert!(delivered(&lines[..2], &changes()).expect("sound so far").is_none());
+    }
+
+    #[test]
+    fn merged_states_must_follow_each_other_to_the_delete() {
+        let (add, later) = (line(("add", "5", None), 1), line(("add", "6", None), 1));
+        let (update, gap) = (line(("update", "6", Some("5")), 2), line(("update", "7", Some("6")), 2));
+        let delete = line(("delete", "7", None), 3);
+        let held = |lines: &[&Line]| chained(&lines.iter().copied().cloned().collect::<Vec<_>>(), &changes());
+        for good in [&[&add, &update, &delete][..], &[&add, &delete], &[&later, &delete], &[]] {
+            assert!(held(good).is_ok(), "{good:?}");
+        }
+        for bad in [&[&add, &update][..], &[&add, &gap, &delete], &[&update, &delete], &[&add, &add, &delete]]
+        {
+            assert!(held(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]
