@@ -1,8 +1,8 @@
 //! The looks at the configuration file: when it is read again.
 //!
 //! Used by the looker. It may be reached by links, come later, be replaced, or go. Invariants: it is read when it is whole
-//! and has been still, since many ways of writing a file empty it first, and an empty file is a valid one; that it is gone
-//! is said only when it stays so.
+//! and has been still, since many ways of writing a file empty it first, and an empty file is a valid one; what was read
+//! counts only if the file was not changed meanwhile; that it is gone is said only when it stays so.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -65,24 +65,29 @@ impl ConfigurationWatch {
             Some(Standing::Settled(file)) => {
                 let again = self.again.is_some_and(|at| at <= now);
                 if self.acted_on != Some(file.stamp) || again {
+                    let read = Config::load(&self.path);
+                    if Stamp::read(&self.path) != Some(file.stamp) {
+                        // The next look finds another one, too.
+                        return;
+                    }
                     let racy = file.noticed + file.stamp.resolution();
                     self.again = (now < racy).then_some(racy);
                     self.acted_on = Some(file.stamp);
-                    self.read();
+                    self.tell(read);
                 }
             }
             Some(Standing::Settling(_) | Standing::Leaving) => self.again = None,
             None => {
                 self.again = None;
                 if self.acted_on.take().is_some() {
-                    self.read();
+                    self.tell(Config::load(&self.path));
                 }
             }
         }
     }
 
-    fn read(&self) {
-        self.reads.send_replace(Some(Arc::new(Config::load(&self.path))));
+    fn tell(&self, read: Result<Config, ConfigError>) {
+        self.reads.send_replace(Some(Arc::new(read)));
     }
 
     /// When the next look is due on account of the file.
