@@ -11,7 +11,8 @@ use std::time::Duration;
 use hark_informer::factory::{Factory, SubscriptionSpec};
 use hark_informer::handler::{EventHandler, Threaded, start_thread};
 use hark_informer::listener::{
-    Aside, Ended, Listener, ListenerConfig, ListenerStats, OnRestart, OnSwap, Subscription, Swap, SwapReport,
+    Aside, Ended, Inherit, Listener, ListenerConfig, ListenerStats, OnRestart, OnSwap, Subscription, Swap,
+    SwapReport,
 };
 use hark_informer::resource::Selector;
 use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler};
@@ -237,8 +238,11 @@ impl Running {
         let worker = start.worker();
         let handlers = start.handlers(&self.listener, &self.observer, &worker)?;
         self.observer.expect(worker);
+        // A version without `lifecycle` goes on whatever the one before saved, or could not.
+        let has_memory = start.version.plugin.has_lifecycle();
+        let inherit = if has_memory { Inherit::Predecessor } else { Inherit::Nothing };
         let swap = Swap::new(handlers, start.subscriptions, on_reload);
-        Ok(self.listener.swap(Swap { config: Some(config), ..swap }))
+        Ok(self.listener.swap(Swap { config: Some(config), inherit, ..swap }))
     }
 
     /// Ends the plugin after the event under way; its instances stop then.

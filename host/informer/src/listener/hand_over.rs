@@ -4,7 +4,7 @@
 //!
 //! | step | if it fails |
 //! | --- | --- |
-//! | the old handlers save, all at once | the new ones begin afresh, with a replay |
+//! | the old handlers save, all at once | the new ones begin afresh, with a replay, unless they need nothing |
 //! | the new ones restore, all at once | those that did restore forget it; all begin afresh, with a replay |
 //! | the new ones are the listener's, with their subscriptions, and what waits is theirs | |
 //! | the old ones stop, all at once, and are dropped | said in the log |
@@ -57,14 +57,26 @@ impl Listener {
     }
 
     async fn ask_to_save(&self, old: &mut Lanes, inherit: Inherit) -> Left {
-        if let Inherit::Given(given) = inherit {
-            return Left { saved: Vec::new(), estate: Ok(given) };
-        }
+        let is_needed = match inherit {
+            Inherit::Given(given) => return Left { saved: Vec::new(), estate: Ok(given) },
+            Inherit::Predecessor => true,
+            Inherit::Nothing => false,
+        };
         let answers = old.ask(self.call(), |_, handler| handler.save()).await;
         let answers: Vec<_> = answers.into_iter().map(Result::flatten).collect();
         let failure = first_failure(&answers);
         let saved: Vec<Option<Legacy>> = answers.into_iter().map(|answer| answer.ok().flatten()).collect();
-        let estate = failure.map_or_else(|| Ok(saved.clone()), |failure| Err(FellBack::Save(failure)));
+        let estate = match failure {
+            Some(failure) if is_needed => Err(FellBack::Save(failure)),
+            Some(failure) => {
+                tracing::warn!(
+                    "a handler cannot say what it leaves, which the next ones have no use for: {failure}"
+                );
+                Ok(Vec::new())
+            }
+            None if is_needed => Ok(saved.clone()),
+            None => Ok(Vec::new()),
+        };
         Left { saved, estate }
     }
 

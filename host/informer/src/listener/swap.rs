@@ -25,6 +25,9 @@ pub enum Inherit {
     Predecessor,
     /// These, one for each handler that left something or nothing; those whose place they take are not asked.
     Given(Vec<Option<Legacy>>),
+    /// None: they have no use for any. Those whose place they take are asked to save all the same, for whoever keeps
+    /// that, and it does not matter whether they can.
+    Nothing,
 }
 
 /// Other handlers for a listener, and what they are to begin with.

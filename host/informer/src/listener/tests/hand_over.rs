@@ -309,6 +309,23 @@ async fn handlers_may_be_given_what_others_left_before() {
     assert_eq!(case.swap(other).await.hand_over.fell_back(), Some("not today".into()));
 }
 
+#[tokio::test(start_paused = true)]
+async fn handlers_that_need_nothing_go_on_whatever_those_before_them_save() {
+    for (save, saved) in [(Fine, 2), (Refuses, 0)] {
+        let case = Case::start(2, move |_, heir| heir.save = save).await;
+        let next = case.to("b", 3, OnSwap::Continue, as_usual);
+        let report = case.swap(Swap { inherit: Inherit::Nothing, ..next }).await;
+        assert!(matches!(report.hand_over, HandOver::Nothing), "{report:?}");
+        assert_eq!(report.saved.iter().flatten().count(), saved, "it is there for whoever keeps it");
+        put(&case.pods, "n/y", "u", 2);
+        idle().await;
+        let said = case.said();
+        let told: Vec<&String> =
+            said.iter().filter(|line| line.starts_with('b') && line.contains(" add ")).collect();
+        assert!(told.len() == 1 && told[0].ends_with("n/y"), "no replay: {told:?}");
+    }
+}
+
 impl HandOver {
     fn fell_back(&self) -> Option<String> {
         if let Self::FellBack(why) = self { Some(why.to_string()) } else { None }
