@@ -13,11 +13,13 @@
 //! | `sight` | what a subscription sees of the history |
 //! | `cover` | that each change is told once |
 //! | `account` | one life of a plugin: its versions, its subscriptions, what each was told |
+//! | `memory` | what becomes of a plugin's memory at its reloads |
 //! | `model` | all lives of all plugins, and which line of the trace belongs to which |
 //! | `chance` | random builds, random configurations, random steps |
 //! | `config` | the operator's file |
 //! | `news` | what Hark's log says of its plugins |
 //! | `status` | what Hark says of a plugin when asked |
+//! | `stage` | what those share who do the steps |
 //! | `actor` | does the steps at one plugin |
 //! | `campaign` | a whole run |
 
@@ -28,9 +30,11 @@ pub mod chance;
 pub mod config;
 pub mod cover;
 pub mod history;
+pub mod memory;
 pub mod model;
 pub mod news;
 pub mod plan;
 pub mod sight;
+pub mod stage;
 pub mod status;
 pub mod stream;

@@ -121,9 +121,14 @@ impl<'a> Account<'a> {
         let mut before = std::mem::take(&mut self.told);
         for watch in &version.watches {
             let mut told = match before.remove(&watch.name) {
-                Some(told) if told.watch.is_kept_as(watch) => told.taken_over(watch, version),
+                Some(told) if told.watch.is_kept_as(watch) => {
+                    if version.replays {
+                        self.faults.extend(told.untold(self.lax));
+                    }
+                    told.taken_over(watch, version)
+                }
                 gone => {
-                    self.faults.extend(gone.iter().flat_map(|told| told.ledger.faults_so_far()));
+                    self.faults.extend(gone.iter().flat_map(|told| told.over(self.lax)));
                     Told::new(watch, self.history, version)
                 }
             };
@@ -133,7 +138,7 @@ impl<'a> Account<'a> {
             }
             self.told.insert(watch.name.clone(), told);
         }
-        self.faults.extend(before.values().flat_map(|told| told.ledger.faults_so_far()));
+        self.faults.extend(before.values().flat_map(|told| told.over(self.lax)));
     }
 
     /// An object's events never overlap, and nothing of a version comes before the end of the one before it.
@@ -151,17 +156,23 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// What is wrong with a life that is over: what was not told is nobody's any more.
+    /// Versions that were told nothing.
+    fn turn_to_the_last(&mut self) {
+        while self.generation < self.versions.len() {
+            self.turn();
+        }
+    }
+
+    /// What is wrong with a life that is over: what waited is nobody's any more.
     pub fn over(mut self) -> Vec<String> {
-        self.faults.extend(self.told.values().flat_map(|told| told.ledger.faults_so_far()));
+        self.turn_to_the_last();
+        self.faults.extend(self.told.values().flat_map(|told| told.over(self.lax)));
         self.faults
     }
 
     /// What is wrong, when everything should have been told.
     pub fn settled(mut self) -> Vec<String> {
-        while self.generation < self.versions.len() {
-            self.turn();
-        }
+        self.turn_to_the_last();
         for (name, told) in &self.told {
             let faults = told.all_faults(self.lax);
             self.faults.extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
@@ -212,6 +223,23 @@ impl Told {
         }
         let seen = sights.get(entry.key).ok_or("the object is none of its")?;
         cover.enter(entry, seen, ear)
+    }
+
+    /// What is wrong when it is over.
+    fn over(&self, lax: &Lax) -> Vec<String> {
+        let mut faults = self.ledger.faults_so_far();
+        faults.extend(self.untold(lax));
+        faults
+    }
+
+    /// What was not told, of what should have been when the handler was seen to have been told everything.
+    fn untold(&self, lax: &Lax) -> Vec<String> {
+        let ear = Ear { now: self.watch.listens_for(), before: &self.before, lax };
+        let fault = |(key, seen): (&String, &Vec<Seen>)| {
+            let fault = self.cover.until_settled(key, seen, ear).err()?;
+            Some(format!("{}: {key}: {fault}", self.watch.name))
+        };
+        self.sights.iter().filter_map(fault).collect()
     }
 
     /// What is wrong, when everything should have been told.

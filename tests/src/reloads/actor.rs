@@ -4,54 +4,29 @@
 //! run; and the next step is not made before the last one has had its effect, but where two builds are saved in a row.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use tokio::sync::{Mutex as Turn, watch};
+use tokio::sync::watch;
 
 use super::chance::{self, Fault, How, Step};
-use super::config::{ConfigFile, Treatment};
+use super::config::Treatment;
 use super::cover::LAG;
 use super::history::{Moment, now};
-use super::model::{Record, Records};
-use super::news::Log;
+use super::model::Record;
 use super::plan::{Mood, Plan, hash};
+use super::stage::{LIMIT, Stage, soon};
 use super::status::{Answer, Status};
-
-/// The longest that a step may take to have its effect, on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a file is away that comes back before anybody minds.
 const BLINK: Duration = Duration::from_millis(500);
 
 /// Between two steps, in milliseconds.
 const PAUSE: std::ops::Range<u64> = 0..250;
-
-/// What the actors of a run share.
-pub struct Stage {
-    /// The plugins folder.
-    pub folder: PathBuf,
-    /// What builds are made of.
-    pub fixture: Vec<u8>,
-    /// A component of another world.
-    pub other_world: Vec<u8>,
-    /// The operator's file.
-    pub config: Turn<ConfigFile>,
-    /// What was done, for the model.
-    pub records: Mutex<Records>,
-    /// What was done, for people.
-    pub diary: Mutex<Vec<String>>,
-    /// What Hark's log says.
-    pub log: Mutex<Log>,
-    /// Builds so far.
-    pub builds: AtomicU32,
-    /// Steps so far.
-    pub steps: AtomicUsize,
-}
 
 /// See the file's head.
 pub struct Actor {
@@ -85,29 +60,6 @@ pub struct Outcome {
     pub names: [String; 2],
 }
 
-impl Stage {
-    /// The model's books.
-    pub fn records(&self) -> MutexGuard<'_, Records> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The log, read on.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn log(&self) -> Result<MutexGuard<'_, Log>> {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.read()?;
-        Ok(log)
-    }
-
-    fn note(&self, plugin: &str, what: &str) {
-        let number = self.steps.load(Ordering::Relaxed);
-        let entry = format!("{} step {number} {plugin}: {what}", now());
-        self.diary.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
-    }
-}
-
 impl Actor {
     /// Puts the first build of a plugin into the folder, and waits until it runs.
     ///
@@ -122,7 +74,7 @@ impl Actor {
         let mut rng = StdRng::seed_from_u64(seed);
         let runs = chance::plan(&mut rng, stage.builds.fetch_add(1, Ordering::Relaxed), None);
         let names = [name.to_owned(), format!("{name}-renamed")];
-        let content = runs.build(&stage.fixture)?;
+        let content = runs.build(&stage.fixtures)?;
         let is_good = true;
         let mut actor = Self {
             stage,
@@ -215,7 +167,7 @@ impl Actor {
     }
 
     async fn save_build(&mut self, plan: Plan) -> Result<()> {
-        let content = plan.build(&self.stage.fixture)?;
+        let content = plan.build(&self.stage.fixtures)?;
         self.register(&content, &plan);
         let listens =
             |plan: &Plan| plan.watches.iter().map(|watch| watch.listens_for().to_vec()).collect::<Vec<_>>();
@@ -253,14 +205,14 @@ impl Actor {
 
     /// Saves what cannot take over, and waits until that is said; what runs goes on.
     async fn spoil(&mut self, fault: Fault) -> Result<()> {
-        let whole = self.runs.build(&self.stage.fixture)?;
+        let whole = self.runs.build(&self.stage.fixtures)?;
         let content = match fault {
             Fault::Empty => Vec::new(),
             Fault::Text => b"this is no module".to_vec(),
             Fault::Half => whole[..whole.len() / 2].to_vec(),
             Fault::OtherWorld => self.stage.other_world.clone(),
-            Fault::Refuses => Plan { mood: Mood::Refuses, ..self.another() }.build(&self.stage.fixture)?,
-            Fault::Breaks => Plan { mood: Mood::Breaks, ..self.another() }.build(&self.stage.fixture)?,
+            Fault::Refuses => Plan { mood: Mood::Refuses, ..self.another() }.build(&self.stage.fixtures)?,
+            Fault::Breaks => Plan { mood: Mood::Breaks, ..self.another() }.build(&self.stage.fixtures)?,
         };
         let is_new = self.is_good || content != self.content;
         self.is_good = false;
@@ -288,7 +240,7 @@ impl Actor {
     }
 
     fn runs_hash(&self) -> Result<String> {
-        Ok(hash(&self.runs.build(&self.stage.fixture)?))
+        Ok(hash(&self.runs.build(&self.stage.fixtures)?))
     }
 
     async fn blink(&mut self) -> Result<()> {
@@ -304,7 +256,7 @@ impl Actor {
         self.is_stopped(self.name()).await?;
         let pause = self.rng.random_range(0..1000);
         tokio::time::sleep(Duration::from_millis(pause)).await;
-        let content = self.runs.build(&self.stage.fixture)?;
+        let content = self.runs.build(&self.stage.fixtures)?;
         self.is_good = true;
         self.put_back(content).await?;
         self.runs_now().await
@@ -444,18 +396,6 @@ impl Actor {
         let status = || format!("waited in vain for {what}: {:?}", self.status.borrow().plugins.get(name));
         Ok(waited.with_context(status)?.context("Hark does not answer")?.at)
     }
-}
-
-/// Waits until the log says something.
-async fn soon(what: &str, said: impl Fn() -> Result<bool>) -> Result<()> {
-    let begun = tokio::time::Instant::now();
-    while !said()? {
-        if begun.elapsed() > LIMIT {
-            bail!("the log does not say {what}");
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Ok(())
 }
 
 /// Whether this content runs.

@@ -13,12 +13,14 @@ use anyhow::{Context, Result, bail, ensure};
 use futures::future::try_join_all;
 use tokio::sync::{Mutex as Turn, watch};
 
-use super::actor::{Actor, Outcome, Stage};
+use super::actor::{Actor, Outcome};
 use super::config::ConfigFile;
 use super::history::Place;
 use super::model::{Judged, Records, judge};
 use super::news::Log;
+use super::plan::Fixtures;
 use super::sight::is_in_reach;
+use super::stage::Stage;
 use super::status::{self, Answer};
 use super::stream::Stream;
 use crate::cluster::Cluster;
@@ -66,7 +68,10 @@ pub async fn run(cluster: &mut Cluster, seed: u64, steps: usize) -> Result<Repor
 fn stage(hark: &Hark) -> Result<Stage> {
     Ok(Stage {
         folder: hark.folder().join("plugins"),
-        fixture: std::fs::read(fixture("planned"))?,
+        fixtures: Fixtures {
+            plain: std::fs::read(fixture("planned"))?,
+            stateful: std::fs::read(fixture("planned-stateful"))?,
+        },
         other_world: std::fs::read(fixture("other-world"))?,
         config: Turn::new(ConfigFile::new(hark.folder().join("hark.toml"))),
         records: Mutex::new(Records::default()),
@@ -85,7 +90,13 @@ async fn act(hark: &mut Hark, stage: &Arc<Stage>, stream: Stream, seed: u64, ste
     let acting = (0..PLUGINS).map(|number| {
         let (stage, told) = (stage.clone(), told.clone());
         async move {
-            let actor = Actor::begin(stage, told, &format!("plugin-{number}"), seed + number).await?;
+            let actor = Actor::begin(
+                stage,
+                told,
+                &format!("plugin-{number}"),
+                seed.wrapping_mul(1000).wrapping_add(number),
+            )
+            .await?;
             actor.act(steps).await
         }
     });

@@ -8,7 +8,7 @@ use rand::seq::IndexedRandom;
 
 use super::config::Treatment;
 use super::history::{Kind, Namespace};
-use super::plan::{Mood, Part, Plan, Watch};
+use super::plan::{Memory, Mood, Part, Plan, Watch};
 
 /// What is done to a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,20 @@ pub fn plan(rng: &mut StdRng, number: u32, before: Option<&Plan>) -> Plan {
     };
     let replays = [None, Some(false), Some(false), Some(true)].choose(rng).copied().flatten();
     let concurrency = rng.random_bool(0.3).then(|| rng.random_range(1..4));
-    Plan { number, watches, mood, replays, concurrency }
+    Plan { number, watches, mood, replays, concurrency, memory: memory(rng, before) }
+}
+
+/// Most often as the build before.
+fn memory(rng: &mut StdRng, before: Option<&Plan>) -> Option<Memory> {
+    let had = before.and_then(|before| before.memory);
+    match rng.random_range(0..12) {
+        0 => Some(Memory::SaveFails),
+        1 => Some(Memory::SavesNothing),
+        2 => Some(Memory::RestoreFails),
+        3 => None,
+        4..=5 => Some(Memory::Keeps),
+        _ => had.map(|_| Memory::Keeps),
+    }
 }
 
 /// A subscription is added, removed, renamed, or changed.
@@ -158,11 +171,10 @@ fn listen_otherwise(rng: &mut StdRng, watch: &mut Watch) {
 }
 
 fn watch(rng: &mut StdRng, name: &str) -> Watch {
-    let mut namespaces: Vec<Namespace> = Namespace::ALL.to_vec();
-    namespaces.retain(|_| rng.random_bool(0.5));
-    if namespaces.len() == Namespace::ALL.len() || rng.random_bool(0.5) {
-        namespaces.clear();
-    }
+    // No two of them have some in common and not all: whether a subscription that keeps one of its namespaces is told of
+    // that one's objects again depends on whether it has a watch of its own for each.
+    const CHOICES: [&[Namespace]; 4] = [&[], &[], &[Namespace::A, Namespace::B], &[Namespace::C]];
+    let namespaces = CHOICES.choose(rng).copied().unwrap_or_default().to_vec();
     let kind = Kind::ALL.choose(rng).copied().unwrap_or(Kind::ConfigMap);
     let mut watch = Watch {
         name: name.to_owned(),

@@ -170,6 +170,24 @@ impl Cover {
         Ok(())
     }
 
+    /// What of an object should have been told when the handler had been told everything, and was not.
+    ///
+    /// # Errors
+    /// That.
+    pub fn until_settled(&self, key: &str, seen: &[Seen], ear: Ear<'_>) -> Result<(), String> {
+        let Some(settled) = self.settled else { return Ok(()) };
+        let count = |by: Moment| seen.iter().take_while(|seen| seen.at <= by).count();
+        let (sure, at_most) = (count(settled - LAG), count(settled));
+        if self.begun_with.contains(key) {
+            let covered = self.covered.get(key).copied().unwrap_or_default();
+            return self.hides_nothing(key, seen, covered, sure, ear);
+        }
+        // What is gone by then may have gone before its turn.
+        let leaves = |seen: &Seen| seen.what == What::Leave;
+        let stayed = sure > 0 && !seen.iter().take(at_most).skip(sure - 1).any(leaves);
+        if stayed { Err("it was there, and never told".into()) } else { Ok(()) }
+    }
+
     /// What of an object should have been told by now, and was not.
     ///
     /// # Errors
@@ -282,6 +300,25 @@ mod tests {
         assert!(fault(0, 0, &merged, ear).is_some_and(|fault| fault.contains("merged")));
         let existed = ["add u 1", "update u 2", "update u 3", "update u 4", "delete u", "add v 6"];
         assert!(fault(15 * LAG, 2, &existed, ear).is_some_and(|fault| fault.contains("not initial")));
+    }
+
+    #[test]
+    fn what_was_there_when_everything_had_been_told_was_told() {
+        let lax = Lax::default();
+        let ear = Ear { now: &[], before: &[], lax: &lax };
+        let until = |settled: i64, told: &[&'static str]| {
+            let mut cover = Cover::default();
+            cover.begin(0);
+            cover.settle(settled * LAG);
+            for text in told {
+                cover.enter(&entry(text), &seen(), ear).expect("as it was");
+            }
+            cover.until_settled("reloads-a/a", &seen(), ear).is_ok()
+        };
+        assert!(until(35, &["add u 1", "update u 2", "update u 3"]));
+        assert!(!until(35, &["add u 1", "update u 2"]) && !until(35, &[]));
+        assert!(until(10, &[]), "it may have been on its way");
+        assert!(until(55, &[]) && until(51, &[]), "it was gone");
     }
 
     #[test]

@@ -13,7 +13,8 @@ use super::account::{Account, Span, Version};
 use super::config::Treatment;
 use super::cover::Lax;
 use super::history::{History, Moment};
-use super::news::{Arrival, News, What};
+use super::memory;
+use super::news::{Arrival, Carried, News, What};
 use super::plan::Plan;
 use crate::ledger::Entry;
 use crate::trace::Line;
@@ -148,7 +149,7 @@ fn judge_life(
     life: Life,
     is_last: bool,
 ) -> Result<(Judged, Vec<String>)> {
-    let mut faults = Vec::new();
+    let mut faults = memory::faults(&ran(records, record, &life)?, &life.lines);
     let versions = versions(records, record, &life, &mut faults)?;
     let mut account = Account::new(history, &versions, &record.lax);
     let mut late = 0;
@@ -170,6 +171,16 @@ fn judge_life(
     Ok((judged, faults))
 }
 
+/// The versions of a life as their memory sees them.
+fn ran<'a>(records: &'a Records, record: &Record, life: &'a Life) -> Result<Vec<memory::Ran<'a>>> {
+    let of = |arrival: &'a Arrival| {
+        let plan = plan(records, arrival).with_context(|| format!("the log says {arrival:?}"))?;
+        let replays = treatment(record, arrival.at).replays.or(plan.replays).unwrap_or(true);
+        Ok(memory::Ran { arrival, plan, replays, instances: instances(records, record, arrival) })
+    };
+    life.arrivals.iter().map(of).collect()
+}
+
 /// The versions of a life, by the log.
 fn versions(
     records: &Records,
@@ -181,7 +192,8 @@ fn versions(
     for (generation, arrival) in (1..).zip(&life.arrivals) {
         let plan = plan(records, arrival).with_context(|| format!("the log says {arrival:?}"))?;
         let treatment = treatment(record, arrival.at);
-        let replays = treatment.replays.or(plan.replays).unwrap_or(true);
+        let replays =
+            treatment.replays.or(plan.replays).unwrap_or(true) || arrival.carried == Carried::Afresh;
         let until = life.stopped.unwrap_or(Moment::MAX);
         let settled = |(at, of): &&(Moment, u64)| *of == generation && (arrival.at..until).contains(at);
         let settled = record.settled.iter().find(settled).map(|(at, _)| *at);

@@ -40,6 +40,21 @@ pub struct Arrival {
     pub hash: String,
     /// Subscriptions kept, added and removed, if another version ran before.
     pub subscriptions: Option<[u64; 3]>,
+    /// What became of the memory of the version before.
+    pub carried: Carried,
+    /// What its instances said that they restored, together.
+    pub restored: u64,
+}
+
+/// What became of the memory of the version before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carried {
+    /// There was none, or nobody wanted it.
+    Nothing,
+    /// The new version has it.
+    Kept,
+    /// It could not be carried, so that everything is told again.
+    Afresh,
 }
 
 /// A log as it grows.
@@ -53,6 +68,8 @@ pub struct Log {
     pub config: (usize, usize),
     /// Lines that say that something went wrong which nobody did on purpose.
     pub alarms: Vec<String>,
+    /// What instances said that they restored, before the version that they are of was announced.
+    restored: BTreeMap<String, u64>,
 }
 
 impl Log {
@@ -64,6 +81,7 @@ impl Log {
             refusals: BTreeMap::new(),
             config: (0, 0),
             alarms: Vec::new(),
+            restored: BTreeMap::new(),
         }
     }
 
@@ -93,7 +111,14 @@ impl Log {
         if let Some((plugin, _)) = said.split_once(": ").filter(|_| said.contains(".wasm is refused: ")) {
             *self.refusals.entry(plugin.to_owned()).or_default() += 1;
         }
-        if let Some((plugin, what)) = told(said, moment(line)?)? {
+        if let Some((number, rest)) = said.strip_prefix("restored ").and_then(|said| said.split_once(' ')) {
+            let plugin = between(rest, "plugin=\"", "\"").context("no plugin")?;
+            *self.restored.entry(plugin.to_owned()).or_default() += number.parse::<u64>()?;
+        }
+        if let Some((plugin, mut what)) = told(said, moment(line)?)? {
+            if let What::Arrived(arrival) = &mut what {
+                arrival.restored = self.restored.remove(plugin).unwrap_or_default();
+            }
             self.news.push(News { at: moment(line)?, plugin: plugin.to_owned(), what });
         }
         Ok(())
@@ -119,7 +144,7 @@ fn told(said: &str, at: Moment) -> Result<Option<(&str, What)>> {
     }
     if let Some((plugin, rest)) = said.split_once(" started: ") {
         let hash = between(rest, " (", ")").context("no hash")?;
-        return Ok(Some((plugin, What::Arrived(Arrival { at, hash: hash.to_owned(), subscriptions: None }))));
+        return Ok(Some((plugin, What::Arrived(Arrival::new(at, hash, None, rest)))));
     }
     let Some((plugin, rest)) =
         said.split_once(" reloaded: ").filter(|(plugin, _)| *plugin != "configuration")
@@ -130,14 +155,27 @@ fn told(said: &str, at: Moment) -> Result<Option<(&str, What)>> {
         Some((_, new)) => new.split(' ').next(),
         None => rest.split(',').next(),
     };
-    let hash = hash.context("no hash")?.to_owned();
+    let hash = hash.context("no hash")?;
     let counts = rest.split_once("subscriptions: ").context("no subscriptions")?.1;
     let number = |word: &str| -> Result<u64> {
         let before = counts.split_once(word).with_context(|| format!("nothing is{word}"))?.0;
         Ok(before.rsplit(' ').next().unwrap_or_default().parse()?)
     };
     let subscriptions = Some([number(" kept")?, number(" added")?, number(" removed")?]);
-    Ok(Some((plugin, What::Arrived(Arrival { at, hash, subscriptions }))))
+    Ok(Some((plugin, What::Arrived(Arrival::new(at, hash, subscriptions, rest)))))
+}
+
+impl Arrival {
+    fn new(at: Moment, hash: &str, subscriptions: Option<[u64; 3]>, said: &str) -> Self {
+        let carried = if said.contains("; starts afresh with a replay: ") {
+            Carried::Afresh
+        } else if said.contains("; state ") && said.ends_with(" kept") {
+            Carried::Kept
+        } else {
+            Carried::Nothing
+        };
+        Self { at, hash: hash.to_owned(), subscriptions, carried, restored: 0 }
+    }
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
@@ -151,7 +189,9 @@ mod tests {
     const LOG: &str = "\
 2026-01-02T03:04:05.000001Z  INFO hark::output: one started: planned 7 (0a1b2c) in 12 ms (compile 3, describe 0.1 ms); subscriptions: s (v1 ConfigMap)
 2026-01-02T03:04:05.000002Z  INFO hark::output: one reloaded: 0a1b2c -> 3d4e5f (planned 8) in 9 ms (compile 3 ms); subscriptions: 1 kept, 2 added, 0 removed, 3 waiting events dropped
-2026-01-02T03:04:05.000003Z  INFO hark::output: one reloaded: 3d4e5f, new configuration (planned 8) in 9 ms (swap 0.1 ms); subscriptions: 3 kept, 0 added, 0 removed
+2026-01-02T03:04:05.000002Z  INFO hark::plugin: restored 12 plugin=\"one\" source=\"log\" event=\"-\"
+2026-01-02T03:04:05.000002Z  INFO hark::plugin: restored 30 plugin=\"one\" source=\"log\" event=\"-\"
+2026-01-02T03:04:05.000003Z  INFO hark::output: one reloaded: 3d4e5f, new configuration (planned 8) in 9 ms (swap 0.1 ms); subscriptions: 3 kept, 0 added, 0 removed; state 4 B kept
 2026-01-02T03:04:05.000004Z ERROR hark::output: one: plugins/one.wasm is refused: no module
 2026-01-02T03:04:05.000005Z  INFO hark::plugins::configuring: configuration reloaded: 1 plugin affected
 2026-01-02T03:04:05.000006Z ERROR hark::plugins::configuring: hark.toml: no good
@@ -167,15 +207,20 @@ what was configured before stays
         let mut log = Log::new(&path);
         log.read().expect("a log");
         let hashes = log.news.iter().map(|news| match &news.what {
-            What::Arrived(arrival) => (arrival.hash.as_str(), arrival.subscriptions),
-            What::Stopped => ("", None),
+            What::Arrived(arrival) => (arrival.hash.as_str(), arrival.subscriptions, arrival.restored),
+            What::Stopped => ("", None, 0),
         });
         assert_eq!(
             hashes.collect::<Vec<_>>(),
-            [("0a1b2c", None), ("3d4e5f", Some([1, 2, 0])), ("3d4e5f", Some([3, 0, 0])), ("", None)]
+            [
+                ("0a1b2c", None, 0),
+                ("3d4e5f", Some([1, 2, 0]), 0),
+                ("3d4e5f", Some([3, 0, 0]), 42),
+                ("", None, 0)
+            ]
         );
         assert!(log.news.iter().all(|news| news.plugin == "one"));
-        assert!(log.news.windows(2).all(|two| two[0].at < two[1].at));
+        assert!(log.news.windows(2).all(|two| two[0].at <= two[1].at));
         assert_eq!((log.refusals["one"], log.config, log.alarms.len()), (1, (1, 1), 0));
     }
 }

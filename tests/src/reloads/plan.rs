@@ -85,6 +85,19 @@ pub enum Mood {
     Breaks,
 }
 
+/// How a build with a memory carries it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// It saves, and restores.
+    Keeps,
+    /// It does not save.
+    SaveFails,
+    /// It has nothing to save.
+    SavesNothing,
+    /// It does not restore.
+    RestoreFails,
+}
+
 /// What a build is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -98,6 +111,17 @@ pub struct Plan {
     pub replays: Option<bool>,
     /// Instances that it proposes.
     pub concurrency: Option<u32>,
+    /// What it does with its memory, if it exports `lifecycle`.
+    pub memory: Option<Memory>,
+}
+
+/// What builds are made of.
+#[derive(Debug, Clone)]
+pub struct Fixtures {
+    /// Without a memory.
+    pub plain: Vec<u8>,
+    /// With one.
+    pub stateful: Vec<u8>,
 }
 
 impl Plan {
@@ -105,7 +129,8 @@ impl Plan {
     ///
     /// # Errors
     /// If the fixture has no room for it.
-    pub fn build(&self, fixture: &[u8]) -> Result<Vec<u8>> {
+    pub fn build(&self, fixtures: &Fixtures) -> Result<Vec<u8>> {
+        let fixture = if self.memory.is_some() { &fixtures.stateful } else { &fixtures.plain };
         let at = fixture.windows(MARK.len()).position(|bytes| bytes == MARK);
         let at = at.context("the fixture has no plan")? + MARK.len();
         let text = self.text();
@@ -129,6 +154,12 @@ impl Plan {
             Mood::Retries(every) => Some(format!("retry {every}")),
             Mood::Refuses => Some("refuse".into()),
             Mood::Breaks => Some("break".into()),
+        });
+        lines.extend(match self.memory {
+            None | Some(Memory::Keeps) => None,
+            Some(Memory::SaveFails) => Some("save refuse".into()),
+            Some(Memory::SavesNothing) => Some("save nothing".into()),
+            Some(Memory::RestoreFails) => Some("restore refuse".into()),
         });
         let mut text = lines.join("\n");
         text.push('\n');
@@ -192,21 +223,24 @@ mod tests {
             resync: 10,
         };
         let (mood, replays) = (Mood::Traps(5), Some(false));
-        Plan { number: 7, watches: vec![watch], mood, replays, concurrency: Some(2) }
+        let memory = Some(Memory::SaveFails);
+        Plan { number: 7, watches: vec![watch], mood, replays, concurrency: Some(2), memory }
     }
 
     #[test]
     fn a_plan_is_written_into_the_fixture_and_nowhere_else() {
-        let text = "version 7\nkeep\nconcurrency 2\ntrap 5\nwatch one ConfigMap\nnamespace reloads-a\n\
+        let text = "version 7\nkeep\nconcurrency 2\ntrap 5\nsave refuse\nwatch one ConfigMap\nnamespace reloads-a\n\
             labels watch=yes\nunless /metadata/labels/phase off\nchanged /metadata/annotations/text\n\
             field /metadata/annotations/more\nresync 10\n";
         assert_eq!(plan().text(), text);
         let fixture = [b"before".as_slice(), MARK, &[b'\n'; ROOM], b"after"].concat();
-        let built = plan().build(&fixture).expect("a build");
+        let of = |stateful: &[u8]| Fixtures { plain: b"no plan".to_vec(), stateful: stateful.to_vec() };
+        let built = plan().build(&of(&fixture)).expect("a build");
         assert_eq!(built.len(), fixture.len());
         let left = vec![b'\n'; ROOM - text.len()];
         assert_eq!(built, [b"before".as_slice(), MARK, text.as_bytes(), &left, b"after"].concat());
-        assert!(plan().build(b"no plan").is_err() && plan().build(&built).is_err());
+        assert!(plan().build(&of(&built)).is_err(), "it has a plan already");
+        assert!(Plan { memory: None, ..plan() }.build(&of(&fixture)).is_err());
     }
 
     #[test]

@@ -75,7 +75,8 @@ impl Stream {
         let (books, stop) = (Books::default(), Arc::new(AtomicBool::new(false)));
         let mut writers = JoinSet::new();
         for (number, kind) in (0..).zip([Kind::ConfigMap, Kind::ConfigMap, Kind::ServiceAccount]) {
-            let writer = Writer::new(&client, &books, seed.wrapping_add(number), kind, number);
+            let writer =
+                Writer::new(&client, &books, seed.wrapping_mul(1000).wrapping_add(number), kind, number);
             writers.spawn(writer.run(stop.clone()));
         }
         Ok(Self { writers, stop, books, client })

@@ -19,7 +19,7 @@ fn watch(name: &str) -> Watch {
 }
 
 fn plan(number: u32, replays: bool, watches: Vec<Watch>) -> Plan {
-    Plan { number, watches, mood: Mood::Good, replays: Some(replays), concurrency: None }
+    Plan { number, watches, mood: Mood::Good, replays: Some(replays), concurrency: None, memory: None }
 }
 
 /// What one plugin, `p`, went through.
@@ -52,7 +52,7 @@ impl Case {
         self.record().present = true;
         self.records.plans.insert(hash.clone(), plan.clone());
         let at = second * S;
-        let what = What::Arrived(Arrival { at, hash, subscriptions });
+        let what = What::Arrived(Arrival { at, hash, subscriptions, carried: Carried::Nothing, restored: 0 });
         self.news.push(News { at, plugin: "p".into(), what });
         self
     }
@@ -208,8 +208,14 @@ fn a_line_that_is_missing_or_doubled_or_swapped_with_the_next_of_its_object_is_f
             assert!(!doubled.faults().is_empty(), "twice {line:?}");
             let same = |other: &Line| (&other.subscription, &other.key) == (&line.subscription, &line.key);
             let next = (at + 1..case.trace.len()).find(|next| same(&case.trace[*next]));
-            // Two lives, or two subscriptions, do not know of each other.
-            if let Some(next) = next.filter(|next| case.trace[*next].generation == line.generation) {
+            // Two lives, or two versions of a subscription, do not know of each other.
+            let one_life = |next: &usize| {
+                let between =
+                    |news: &News| (line.seq..case.trace[*next].seq).contains(&(news.at / S).unsigned_abs());
+                case.trace[*next].generation == line.generation
+                    && !case.news.iter().any(|news| news.what == What::Stopped && between(news))
+            };
+            if let Some(next) = next.filter(one_life) {
                 let mut swapped = case.clone();
                 swapped.trace.swap(at, next);
                 assert!(!swapped.faults().is_empty(), "after its next one: {line:?}");
