@@ -43,7 +43,7 @@ fn watch(name: &str, kind: Kind) -> Watch {
 }
 
 fn build(planned: &[u8], number: u32, watches: Vec<Watch>, mood: Mood) -> Result<Vec<u8>> {
-    Plan { number, watches, mood, replays: Some(false), concurrency: None }.build(planned)
+    Plan { number, watches, mood, replays: Some(false), concurrency: None, memory: None }.write_into(planned)
 }
 
 impl Case {

@@ -130,7 +130,14 @@ impl Plan {
     /// # Errors
     /// If the fixture has no room for it.
     pub fn build(&self, fixtures: &Fixtures) -> Result<Vec<u8>> {
-        let fixture = if self.memory.is_some() { &fixtures.stateful } else { &fixtures.plain };
+        self.write_into(if self.memory.is_some() { &fixtures.stateful } else { &fixtures.plain })
+    }
+
+    /// The same, of this fixture.
+    ///
+    /// # Errors
+    /// If it has no room for the plan.
+    pub fn write_into(&self, fixture: &[u8]) -> Result<Vec<u8>> {
         let at = fixture.windows(MARK.len()).position(|bytes| bytes == MARK);
         let at = at.context("the fixture has no plan")? + MARK.len();
         let text = self.text();
