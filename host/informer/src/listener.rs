@@ -23,6 +23,7 @@
 //! | `cursor` | initial adds from the cache |
 //! | `outcome` | what becomes of an attempt |
 //! | `breaker` | when nothing is handed over for a while, because too much breaks |
+//! | `trial` | whether handlers that have just begun are any good |
 //! | `admission` | what the queue takes in |
 //! | `oversized` | objects that are too large to be handed over |
 //! | `observer` | what whoever runs it is told |
@@ -50,7 +51,9 @@ mod sink;
 mod state;
 mod swap;
 mod sync;
+mod trial;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -64,6 +67,7 @@ pub use self::observer::{Observer, Oversized, on_given_up};
 pub use self::redeliver::{Lost, LostEvent, Obsolete, Redelivered};
 use self::state::{Life, Shared, Step};
 pub use self::swap::{Failure, FellBack, HandOver, Inherit, OnSwap, Swap, SwapReport};
+pub use self::trial::{TrialState, TrialVerdict};
 use crate::cache::CacheReader;
 use crate::handler::{Call, EventHandler, Stop};
 
@@ -146,6 +150,20 @@ impl Listener {
     pub fn swap(&self, swap: Swap) -> impl Future<Output = Option<SwapReport>> + Send + use<> {
         let answer = self.shared.ask_for(swap);
         async move { answer?.await.ok() }
+    }
+
+    /// Puts the handlers that run, or that [`Listener::run`] is going to begin with, on trial for so many attempts. For
+    /// other handlers see [`Swap::trial`].
+    pub fn put_on_trial(&self, attempts: NonZeroU32) {
+        self.shared.lock().begin_trial(Some(attempts));
+    }
+
+    /// After a trial that failed: hands events over again, to the same handlers, without a further trial. Otherwise it
+    /// does nothing.
+    pub fn go_on(&self) {
+        if self.shared.lock().trial.go_on() {
+            self.shared.wake.notify_one();
+        }
     }
 
     /// Changes how events are treated, from the next one on. For other handlers see [`Swap::config`].
@@ -245,6 +263,11 @@ impl Listener {
     /// How its handlers fare at this moment.
     pub fn health(&self) -> Health {
         self.shared.lock().breaker.health(Instant::now())
+    }
+
+    /// Whether its handlers are on trial, and how that goes.
+    pub fn trial(&self) -> TrialState {
+        self.shared.lock().trial.state()
     }
 
     /// How calls of this listener's handlers are marked.

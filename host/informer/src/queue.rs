@@ -349,6 +349,20 @@ impl Queue {
         }
     }
 
+    /// An attempt at the first event of `id` that failed is as if it had not: if that was all, it may be taken at once. The
+    /// event is not being handled.
+    pub(crate) fn forgive(&mut self, id: &EntryKey) {
+        let Some(key) = self.keys.get_mut(id) else { return };
+        let Some(first) = key.entries.front_mut() else { return };
+        first.breaks = first.breaks.saturating_sub(1);
+        first.failures = first.failures.saturating_sub(1);
+        if let KeyState::Waiting { until } = key.state {
+            self.waiting.remove(&(until, first.position));
+            self.lanes[key.lane].ready.insert(first.position, id.clone());
+            key.state = KeyState::Ready;
+        }
+    }
+
     /// Takes the key whose event was taken out of the queue, and frees its lane.
     fn in_flight(&mut self, id: &EntryKey) -> Option<KeyQueue> {
         let lane = self.keys.get(id).filter(|key| key.state == KeyState::InFlight)?.lane;

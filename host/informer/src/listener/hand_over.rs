@@ -33,7 +33,7 @@ impl Listener {
     /// Puts other handlers in the place of the old ones, which have no delivery; gives those that are the listener's then.
     pub(super) async fn hand_over(&self, mut old: Lanes, asked: AskedSwap) -> Lanes {
         let AskedSwap { swap, report } = asked;
-        let Swap { handlers, subscriptions, on_swap, inherit, config } = swap;
+        let Swap { handlers, subscriptions, on_swap, inherit, config, trial } = swap;
         let _busy = self.shared.aside(Aside::HandOver);
         let mut new = Lanes::new(handlers);
         let left = self.ask_to_save(&mut old, inherit).await;
@@ -48,7 +48,7 @@ impl Listener {
             return old;
         }
         let on_swap = if matches!(hand_over, HandOver::FellBack(_)) { OnSwap::Replay } else { on_swap };
-        let passed_over = self.shared.take_over(new.len(), config);
+        let passed_over = self.shared.take_over(new.len(), config, trial);
         let registrations = self.shared.resubscribe(subscriptions, on_swap);
         tokio::join!(self.stop(old, Stop::Replaced), self.stop(Lanes::new(passed_over), Stop::Unused));
         // The one who asked may have stopped waiting; the swap stands all the same.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::breaker::HealthChange;
+use super::trial::TrialVerdict;
 use crate::handler::{Delivery, Outcome};
 
 /// An object that is not handed over, since its present state is too large.
@@ -31,6 +32,10 @@ pub trait Observer: Send + Sync {
 
     /// An object is not handed over. Reported again only after it was.
     fn oversized(&self, _oversized: &Oversized) {}
+
+    /// The trial of the handlers that are at work is over. One that failed is followed by no delivery until others take
+    /// over, or [`Listener::go_on`](super::Listener::go_on) is called.
+    fn trial(&self, _verdict: &TrialVerdict) {}
 
     /// The handlers of the last swap have taken over: what follows is about them.
     fn swapped(&self) {}

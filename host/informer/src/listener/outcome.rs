@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::config::OnRestart;
+use super::config::{ListenerConfig, OnRestart};
 use super::lanes::Done;
 use super::registrations::Missed;
-use super::state::{Shared, State};
+use super::state::{Report, Shared, State};
 use crate::handler::{Event, Outcome};
 
 /// What to do with the event.
@@ -74,24 +74,34 @@ impl State {
         self.restart = true;
     }
 
-    /// Tells the breaker.
+    /// Tells the breaker, and the trial. A trial is bounded itself, so there is no quarantine meanwhile.
     fn consider_health(&mut self, done: &Done) {
         let now = Instant::now();
-        let change = if done.outcome.is_break() {
+        let (change, verdict) = if done.outcome.is_break() {
             let (event, outcome) = (&done.taken.event, &done.outcome);
             let message = outcome.message().unwrap_or_default();
             let cause = format!("{} {}: {}: {message}", event.op(), event.key(), outcome.as_str());
-            self.breaker.broke(&done.taken.id, Arc::from(cause), now, &self.config)
+            let (id, cause) = (&done.taken.id, Arc::from(cause));
+            let config = if self.trial.spares() {
+                &ListenerConfig { quarantine_after: None, ..self.config.clone() }
+            } else {
+                &self.config
+            };
+            let change = self.breaker.broke(id, Arc::clone(&cause), now, config);
+            (change, self.trial.broke(id, &cause))
         } else {
-            self.breaker.answered(now)
+            (self.breaker.answered(now), self.trial.answered())
         };
+        if let Some(verdict) = verdict {
+            self.report(Report::Trial(verdict));
+        }
         if change.is_some() {
             self.note(change);
         }
     }
 
-    /// A trap or time-out is repeated until the object's event has broken the handler `max_attempts` times; a
-    /// retry for as long as it takes. A registration that was removed meanwhile has no further attempt.
+    /// A trap or time-out is repeated until the object's event has broken the handler `max_attempts` times, and for as
+    /// long as the handler is on trial; a retry for as long as it takes. A registration that was removed meanwhile has no further attempt.
     fn judge(&self, done: &Done) -> Verdict {
         let taken = &done.taken;
         if !self.registrations.contains_key(&taken.id.registration) {
@@ -103,7 +113,9 @@ impl State {
             Outcome::Retry { after, .. } => {
                 Verdict::Again { at: Instant::now() + after.unwrap_or_else(back_off), broke: false }
             }
-            Outcome::Trap(_) | Outcome::Timeout(_) if taken.breaks + 1 >= self.config.max_attempts => {
+            Outcome::Trap(_) | Outcome::Timeout(_)
+                if !self.trial.spares() && taken.breaks.saturating_add(1) >= self.config.max_attempts =>
+            {
                 Verdict::GiveUp
             }
             Outcome::Trap(_) | Outcome::Timeout(_) => {

@@ -5,6 +5,7 @@
 //! an informer is dropped outside of it, since the informer may end there.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
@@ -18,6 +19,7 @@ use super::metrics::{Aside, Metrics};
 use super::observer::{Observer, Oversized};
 use super::registrations::Registered;
 use super::swap::{Swap, SwapReport};
+use super::trial::{Trial, TrialVerdict};
 use crate::queue::{Queue, Taken};
 use crate::view::View;
 
@@ -52,6 +54,7 @@ pub(super) struct State {
     /// A handler broke and is to be told of everything again (see `OnRestart::Replay`).
     pub(super) restart: bool,
     pub(super) breaker: Breaker,
+    pub(super) trial: Trial,
     /// What the observer is to be told next.
     reports: Vec<Report>,
     pub(super) metrics: Metrics,
@@ -63,6 +66,7 @@ pub(super) struct State {
 pub(super) enum Report {
     Health(HealthChange),
     Oversized(Oversized),
+    Trial(TrialVerdict),
 }
 
 /// Where a listener is; it only goes forward.
@@ -119,6 +123,7 @@ impl Shared {
             telling: Vec::new(),
             restart: false,
             breaker: Breaker::new(Instant::now()),
+            trial: Trial::default(),
             reports: Vec::new(),
             metrics: Metrics::default(),
             since_cursor: 0,
@@ -252,13 +257,19 @@ impl Shared {
             match report {
                 Report::Health(change) => self.observer.health(&change),
                 Report::Oversized(oversized) => self.observer.oversized(&oversized),
+                Report::Trial(verdict) => self.observer.trial(&verdict),
             }
         }
         step
     }
 
-    /// So many other handlers begin; no delivery is under way. Gives those that were overtaken.
-    pub(super) fn take_over(&self, handlers: usize, config: Option<ListenerConfig>) -> Vec<Handler> {
+    /// So many other handlers begin, on trial or not; no delivery is under way. Gives those that were overtaken.
+    pub(super) fn take_over(
+        &self,
+        handlers: usize,
+        config: Option<ListenerConfig>,
+        trial: Option<NonZeroU32>,
+    ) -> Vec<Handler> {
         let mut state = self.lock();
         if let Some(config) = config {
             state.configure(config);
@@ -267,6 +278,7 @@ impl Shared {
         let passed_over = std::mem::take(&mut state.passed_over);
         let change = state.breaker.replaced(Instant::now());
         state.note(change);
+        state.begin_trial(trial);
         drop(state);
         self.observer.swapped();
         passed_over
@@ -308,6 +320,10 @@ impl State {
             self.restart = false;
             return self.swap.take().map_or(Step::Wait(None), Step::Swap);
         }
+        if self.trial.holds() {
+            let ends = self.life == Life::Draining && idle;
+            return if ends { self.drained() } else { Step::Wait(None) };
+        }
         if self.restart && self.life == Life::Running {
             if !idle {
                 return Step::Wait(None);
@@ -325,9 +341,21 @@ impl State {
             return step;
         }
         if self.life == Life::Draining && idle {
-            return Step::End(Ended::Drained { abandoned: self.queue.len() });
+            return self.drained();
         }
         Step::Wait(self.next_moment(now))
+    }
+
+    fn drained(&self) -> Step {
+        Step::End(Ended::Drained { abandoned: self.queue.len() })
+    }
+
+    /// The handlers that begin are on trial for so many attempts, or not at all.
+    pub(super) fn begin_trial(&mut self, attempts: Option<NonZeroU32>) {
+        let forgiven = self.trial.begin(attempts);
+        for id in &forgiven {
+            self.queue.forgive(id);
+        }
     }
 
     /// Keeps in mind that the breaker's state changed.
@@ -337,7 +365,7 @@ impl State {
     }
 
     /// The observer is told by the loop, outside of locks. There is at most one report an object that is withheld,
-    /// and one a transition, of which the loop makes each.
+    /// and one a transition or verdict, of which the loop makes each.
     pub(super) fn report(&mut self, report: Report) {
         self.reports.push(report);
     }

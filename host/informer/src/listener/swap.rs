@@ -3,6 +3,7 @@
 //! Used by whoever runs a listener; re-exported by [`crate::listener`]. How it is done is in `hand_over`.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use super::config::{ListenerConfig, Subscription};
 use crate::handler::{EventHandler, Legacy, NothingNeeded};
@@ -42,6 +43,8 @@ pub struct Swap {
     pub inherit: Inherit,
     /// How events are treated once they have taken over; none: as before.
     pub config: Option<ListenerConfig>,
+    /// For how many attempts they are on trial (see [`TrialState`](super::TrialState)); none: they are not.
+    pub trial: Option<NonZeroU32>,
 }
 
 impl Swap {
@@ -51,7 +54,7 @@ impl Swap {
         subscriptions: Vec<Subscription>,
         on_swap: OnSwap,
     ) -> Self {
-        Self { handlers, subscriptions, on_swap, inherit: Inherit::Predecessor, config: None }
+        Self { handlers, subscriptions, on_swap, inherit: Inherit::Predecessor, config: None, trial: None }
     }
 }
 

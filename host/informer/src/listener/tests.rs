@@ -18,6 +18,8 @@ mod retries;
 mod swaps;
 mod sync;
 mod synced;
+mod trial;
+mod trial_model;
 mod views;
 
 use std::sync::Mutex as StdMutex;

@@ -1,6 +1,7 @@
 //! The model test: random scripts must leave every handler with the server's view.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 
@@ -24,14 +25,17 @@ enum Act {
     /// A deletion that only a relist notices.
     Lose(usize),
     Sync,
-    /// Another generation of handlers, so many, which may be waited for.
+    /// Another generation of handlers, so many, which may be waited for, and on trial.
     Swap {
         on_swap: OnSwap,
         lanes: usize,
         from: From,
         temper: Temper,
         wait: bool,
+        trial: Option<NonZeroU32>,
     },
+    /// After a trial that failed.
+    GoOn,
     /// From now on every event breaks its handler, or no longer so.
     Break(bool),
     /// Lets the handler work for a while.
@@ -48,6 +52,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => key.prop_map(Act::Lose),
         1 => Just(Act::Sync),
         2 => swap(),
+        1 => Just(Act::GoOn),
         2 => any::<bool>().prop_map(Act::Break),
         6 => (0..1500_u64).prop_map(Act::Run),
     ]
@@ -55,8 +60,16 @@ fn act() -> impl Strategy<Value = Act> {
 
 fn swap() -> impl Strategy<Value = Act> {
     let on_swap = prop_oneof![Just(OnSwap::Replay), Just(OnSwap::Continue)];
-    let parts = (on_swap, 1..4_usize, from(), temper(), proptest::bool::weighted(0.7));
-    parts.prop_map(|(on_swap, lanes, from, temper, wait)| Act::Swap { on_swap, lanes, from, temper, wait })
+    let trial = (0..4_u32).prop_map(NonZeroU32::new);
+    let parts = (on_swap, 1..4_usize, from(), temper(), proptest::bool::weighted(0.7), trial);
+    parts.prop_map(|(on_swap, lanes, from, temper, wait, trial)| Act::Swap {
+        on_swap,
+        lanes,
+        from,
+        temper,
+        wait,
+        trial,
+    })
 }
 
 /// The server's side of a script: object key to uid and version.
@@ -106,7 +119,7 @@ impl Server {
                     process(informer, DeltaKind::Deleted, &state(&key, (uid, last)), lost);
                 }
             }
-            Act::Sync | Act::Swap { .. } | Act::Break(_) | Act::Run(_) => {}
+            Act::Sync | Act::GoOn | Act::Swap { .. } | Act::Break(_) | Act::Run(_) => {}
         }
     }
 }
@@ -304,11 +317,11 @@ impl Play {
                 self.is_synced = true;
                 synced(&self.pods);
             }
-            Act::Swap { on_swap, lanes, from, temper, wait } => {
+            Act::Swap { on_swap, lanes, from, temper, wait, trial } => {
                 let inherit = self.lives.given(*from);
                 let handlers = self.handlers(*lanes, *temper);
                 let joined = vec![subscription("pods", 0, &self.pods)];
-                let swap = Swap { inherit, ..Swap::new(handlers, joined, *on_swap) };
+                let swap = Swap { inherit, trial: *trial, ..Swap::new(handlers, joined, *on_swap) };
                 let swapped = tokio::spawn(self.listener.swap(swap));
                 if *wait {
                     // Its result is taken in the end.
@@ -318,6 +331,7 @@ impl Play {
                 }
                 self.swaps.push((*from, *on_swap, swapped));
             }
+            Act::GoOn => self.listener.go_on(),
             Act::Break(is_so) => *self.broken.lock().expect("broken") = *is_so,
             Act::Run(millis) => tokio::time::sleep(Duration::from_millis(*millis)).await,
             _ => {}
@@ -330,7 +344,10 @@ impl Play {
         if !self.is_synced {
             synced(&self.pods);
         }
+        // Even good ones break now and then, and may fail their trial by that.
+        let overruling = tokio::spawn(overrule(self.listener.clone()));
         settle(&self.listener).await;
+        overruling.abort();
         if !self.listener.has_synced() {
             return Err("everything is handled, but it has not synced".into());
         }
@@ -400,6 +417,14 @@ fn run_script(acts: &[Act], config: ListenerConfig, seed: u32) -> Result<(), Str
         let fresh = play.finish(task).await?;
         play.check_view(&fresh)
     })
+}
+
+/// Has events handed over whatever a trial says.
+async fn overrule(listener: Listener) {
+    loop {
+        listener.go_on();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 proptest! {
