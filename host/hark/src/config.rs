@@ -13,6 +13,7 @@ mod reader;
 mod units;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +29,9 @@ use crate::admin::AdminAddress;
 use crate::artefacts::CacheFolder;
 use crate::folder::WatchMode;
 use crate::telemetry::LogFilter;
+
+/// `rollback_after` if nothing is said of it: attempts that all have to break a new version.
+const ROLLBACK_AFTER: NonZeroU32 = NonZeroU32::new(3).unwrap();
 
 /// Bytes of the largest file that is read: a thousand times what one has.
 const MAX_SIZE: u64 = 1 << 20;
@@ -125,6 +129,8 @@ struct Overrides {
     delivery: Option<Merge>,
     concurrency: Option<usize>,
     compile: Option<Compile>,
+    rollback: Option<bool>,
+    rollback_after: Option<NonZeroU32>,
     limits: LimitsTable,
 }
 
@@ -144,6 +150,9 @@ pub(crate) struct PluginConfig {
     pub(crate) treatment: Proposal,
     /// `compile`; none: as is usual for the command.
     pub(crate) compile: Option<Compile>,
+    /// `rollback`, and `rollback_after`: attempts that, if all of them break a new version, bring the one before back;
+    /// none: it is off.
+    pub(crate) rollback: Option<NonZeroU32>,
     /// `limits`, the sandbox's share.
     pub(crate) limits: Limits,
     /// `limits.queue`: events that wait before they are merged.
@@ -253,6 +262,11 @@ impl Config {
                 concurrency: first.concurrency.or(then.concurrency),
             },
             compile: first.compile.or(then.compile),
+            rollback: first
+                .rollback
+                .or(then.rollback)
+                .unwrap_or(false)
+                .then(|| first.rollback_after.or(then.rollback_after).unwrap_or(ROLLBACK_AFTER)),
             queue,
             max_attempts,
             quarantine_after: first.limits.quarantine_after(&then.limits),
@@ -301,6 +315,8 @@ fn read_overrides(reader: &mut Reader<'_>) -> Overrides {
         delivery: reader.choice("delivery", &[("all", Merge::All), ("latest", Merge::Latest)]),
         compile: reader.choice("compile", &[("fast", Compile::Fast), ("optimized", Compile::Optimized)]),
         concurrency: reader.count("concurrency", 1, 64),
+        rollback: reader.boolean("rollback"),
+        rollback_after: reader.count("rollback_after", 1, 100).and_then(NonZeroU32::new),
     }
 }
 
@@ -370,6 +386,30 @@ mod tests {
             let error =
                 parse(&format!("[defaults.limits]\nquarantine_after = {wrong}")).expect_err("invalid");
             assert!(error.contains("defaults.limits.quarantine_after: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn rollback_is_off_unless_it_is_switched_on_for_all_or_for_one() {
+        let after = |text: &str| parse(text).expect("valid").plugin("a").rollback.map(NonZeroU32::get);
+        for (all, own, want) in [
+            ("", "", None),
+            ("rollback = true", "", Some(3)),
+            ("rollback = true", "rollback = false", None),
+            ("rollback = false", "rollback = true", Some(3)),
+            ("rollback = true\nrollback_after = 7", "", Some(7)),
+            ("rollback = true\nrollback_after = 7", "rollback_after = 1", Some(1)),
+            ("rollback_after = 7", "rollback = true", Some(7)),
+            ("rollback_after = 7", "", None),
+        ] {
+            assert_eq!(after(&format!("[defaults]\n{all}\n[plugins.a]\n{own}\n")), want, "{all:?} {own:?}");
+        }
+        for wrong in ["rollback = \"on\"", "rollback_after = 0", "rollback_after = 101"] {
+            let error = parse(&format!("[defaults]\n{wrong}")).expect_err("invalid");
+            assert!(
+                error.contains(&format!("defaults.{}: ", &wrong[..wrong.find(' ').expect("a key")])),
+                "{error}"
+            );
         }
     }
 

@@ -1,7 +1,8 @@
 //! Dead letters: events that were given up after too many traps or time-outs (delivery contract 9), or whose objects
 //! are too large to be handed over, kept for whoever wants to look at them, and replayed when they ask.
 //!
-//! The host's side is [`DeadLetters`]; `hark dead-letters` is [`command`], which reads the same files. Invariants: a
+//! The host's side is [`DeadLetters`]; `hark dead-letters` is [`command`], which reads the same files, in the
+//! [cluster's folder](crate::state_folder). Invariants: a
 //! letter that is kept is on the disk before the host says so; a letter leaves only when its event was handled, when
 //! there is nothing left to tell, when it is dropped by hand, or, with a warning, when there are too many; trouble
 //! with the files stops no plugin.
@@ -10,7 +11,6 @@
 //! | --- | --- |
 //! | `letter` | one letter: what is kept of an event, and what of it is delivered again |
 //! | `file` | the lines of a cluster's file |
-//! | `folder` | where the files are, and which host has them |
 //! | `writer` | the thread that writes |
 //! | `replays` | letters that are under way again |
 //! | `command` | `hark dead-letters` |
@@ -18,7 +18,6 @@
 mod ask;
 pub(crate) mod command;
 mod file;
-mod folder;
 #[cfg(test)]
 mod fuzz;
 mod letter;
@@ -26,18 +25,16 @@ mod replays;
 mod table;
 mod writer;
 
-use std::net::SocketAddr;
-use std::path::Path;
+use std::io;
 use std::sync::Arc;
 
 use hark_informer::handler::Delivery;
 use hark_informer::listener::{Listener, Redelivered};
 
 use crate::aside;
+use crate::state_folder::{FolderError, StatePlace};
 
 use self::file::LetterFile;
-pub(crate) use self::folder::{Cluster, default_state};
-use self::folder::{FolderError, Place};
 pub(crate) use self::letter::{Letter, Worker};
 use self::replays::Replays;
 use self::writer::Writer;
@@ -60,6 +57,15 @@ struct Kept {
     writer: Writer,
 }
 
+/// Why dead letters cannot be kept.
+#[derive(Debug, thiserror::Error)]
+enum NotKept {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
 /// What became of a wish to have a letter replayed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Replayed {
@@ -76,10 +82,10 @@ pub(crate) enum Replayed {
 }
 
 impl DeadLetters {
-    /// The dead letters of a cluster, in the state folder; without one, or if another host has it, events that are
+    /// The dead letters of a cluster, in its folder; without one, or if another host has it, events that are
     /// given up are counted and logged, and that is said once. One that cannot be used yet is tried again.
-    pub(crate) fn open(state: Option<&Path>, cluster: &Cluster, admin: Option<SocketAddr>) -> Self {
-        let opened = state.ok_or(FolderError::NoHome).and_then(|state| Kept::open(state, cluster, admin));
+    pub(crate) fn open(place: Option<&StatePlace>) -> Self {
+        let opened = place.ok_or(NotKept::Folder(FolderError::NoHome)).and_then(Kept::open);
         let kept = opened.map_err(|error| {
             tracing::error!("dead letters cannot be kept: {error}; they are counted and logged only");
         });
@@ -170,18 +176,17 @@ impl DeadLetters {
 }
 
 impl Kept {
-    fn open(state: &Path, cluster: &Cluster, admin: Option<SocketAddr>) -> Result<Self, FolderError> {
-        let mut place = Place::new(state, cluster, admin);
+    fn open(place: &StatePlace) -> Result<Self, NotKept> {
         match place.take() {
             Ok(()) => {}
             // A full disk, most likely, which somebody will make room on.
             Err(error @ FolderError::Unusable { .. }) => {
                 tracing::error!("dead letters cannot be kept yet: {error}; trying again");
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         let file = LetterFile::in_folder(&place.path());
-        let writer = Writer::spawn(place).map_err(FolderError::Thread)?;
+        let writer = Writer::spawn(place.clone()).map_err(NotKept::Thread)?;
         Ok(Self { file, writer })
     }
 }

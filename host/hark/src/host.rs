@@ -19,13 +19,15 @@ use crate::artefacts;
 use crate::cli::CommonArgs;
 use crate::config::{Config, ConfigError, DevConfig};
 use crate::core_dumps::DumpWriter;
-use crate::dead_letters::{self, Cluster, DeadLetters};
+use crate::dead_letters::DeadLetters;
 use crate::dev::{BuildOptions, Building, Builds, Own, make_plugins_folder_if_built};
 use crate::folder::{LookOptions, Looker, Place};
+use crate::kept::KeptVersions;
 use crate::output::Output;
 use crate::plugins::view::View;
 use crate::plugins::{Manager, ManagerOptions};
 use crate::shutdown::Signals;
+use crate::state_folder::{self, Cluster, StatePlace};
 
 /// The configuration file, and what it said last.
 #[derive(Debug)]
@@ -144,7 +146,9 @@ pub(crate) async fn run_plugins(
     let looker = looker.context("cannot start the thread that looks at the plugins folder")?;
     let (view, views) = watch::channel(Arc::new(View::default()));
     let (pulse, heart) = admin::pulse();
-    let dead_letters = open_dead_letters(&server, &config, admin.as_ref(), mode.is_dev());
+    let place = state_place(&server, &config, admin.as_ref(), mode.is_dev());
+    let dead_letters = DeadLetters::open(place.as_ref());
+    let kept = KeptVersions::open(place);
     let sources = Sources {
         views,
         factory: factory.clone(),
@@ -164,6 +168,7 @@ pub(crate) async fn run_plugins(
         heart,
         view,
         dead_letters: dead_letters.clone(),
+        kept: kept.clone(),
         core_dumps: core_dumps.clone(),
     };
     let mut builds = match mode {
@@ -183,7 +188,7 @@ pub(crate) async fn run_plugins(
     if let Some(builds) = builds {
         builds.ended().await;
     }
-    dead_letters.close().await;
+    tokio::join!(dead_letters.close(), kept.close());
     if let Some(core_dumps) = core_dumps {
         core_dumps.settle().await;
     }
@@ -270,14 +275,15 @@ pub(crate) fn state_folder(config: &ConfigFile) -> Option<PathBuf> {
     let base = config.path().parent().unwrap_or(Path::new(""));
     match &config.current().host.state_dir {
         Some(folder) => Some(base.join(folder)),
-        None => dead_letters::default_state(),
+        None => state_folder::default_state(),
     }
 }
 
-fn open_dead_letters(server: &str, config: &ConfigFile, admin: Option<&Admin>, dev: bool) -> DeadLetters {
+/// The cluster's part of it.
+fn state_place(server: &str, config: &ConfigFile, admin: Option<&Admin>, dev: bool) -> Option<StatePlace> {
     // In dev its port is another one each time.
     let cluster = if dev { Cluster::dev() } else { Cluster::of_server(server) };
-    DeadLetters::open(state_folder(config).as_deref(), &cluster, admin.map(Admin::address))
+    Some(StatePlace::new(&state_folder(config)?, &cluster, admin.map(Admin::address)))
 }
 
 /// Where core dumps go (relative to the file), if they are to be kept.

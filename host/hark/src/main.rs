@@ -17,11 +17,13 @@ mod descriptors;
 mod dev;
 mod folder;
 mod host;
+mod kept;
 mod lines;
 mod output;
 mod plugins;
 mod run;
 mod shutdown;
+mod state_folder;
 mod telemetry;
 mod timings;
 

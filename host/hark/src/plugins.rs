@@ -13,21 +13,24 @@
 //! | `prepare`, `content`, `starting` | a version on its way |
 //! | `installing`, `taking_over`, `carried` | a version that is ready |
 //! | `running`, `reporting`, `observer` | a version that runs |
+//! | `trial`, `rolling_back` | whether it is any good, and what follows if it is not |
 //! | `view` | what others may see |
 
 pub(crate) mod carried;
 mod configuring;
-mod content;
+pub(crate) mod content;
 mod installing;
 mod looking;
 mod observer;
 mod pace;
 mod prepare;
 mod reporting;
+mod rolling_back;
 mod running;
 mod slot;
 mod starting;
 mod taking_over;
+mod trial;
 pub(crate) mod view;
 
 use std::collections::BTreeMap;
@@ -44,17 +47,20 @@ use crate::admin::Heart;
 use crate::config::DevConfig;
 use crate::core_dumps::DumpWriter;
 use crate::dead_letters::DeadLetters;
-use crate::folder::{Looker, Seen};
+use crate::folder::{Looker, PluginFile, Seen};
 use crate::host::ConfigFile;
+use crate::kept::KeptVersions;
 use crate::output::Output;
 use crate::timings::ReloadStats;
 
 use self::looking::Complaints;
 use self::prepare::{Job, Permits, Prepared};
+use self::rolling_back::Tried;
 use self::running::Running;
-use self::slot::{Begin, Slot};
+use self::slot::{Begin, Known, Slot};
 use self::starting::Unused;
 use self::taking_over::Swapped;
+use self::trial::Elsewhere;
 use self::view::View;
 
 /// What the manager works with.
@@ -73,6 +79,8 @@ pub(crate) struct ManagerOptions {
     pub(crate) view: watch::Sender<Arc<View>>,
     /// Where events go that are given up.
     pub(crate) dead_letters: DeadLetters,
+    /// Where it is written down what is good, and what was rolled back.
+    pub(crate) kept: KeptVersions,
     /// Where core dumps go, if they are kept.
     pub(crate) core_dumps: Option<Arc<DumpWriter>>,
 }
@@ -89,6 +97,10 @@ enum Event {
     Prepared(Box<Prepared>),
     /// A version has taken over from another.
     Swapped(Box<Swapped>),
+    /// A trial is over.
+    Tried(Box<Tried>),
+    /// It is time to try once more to bring a plugin's last good version back.
+    GoBack { plugin: String },
     /// A plugin's thread has ended although nobody asked it to.
     Died { plugin: String },
     /// Somebody asks whether the loop turns.
@@ -183,6 +195,8 @@ impl Manager {
                 }
                 Event::Prepared(prepared) => self.prepared(*prepared),
                 Event::Swapped(swapped) => self.swapped(*swapped),
+                Event::Tried(tried) => self.tried(*tried),
+                Event::GoBack { plugin } => self.go_back(&plugin),
                 Event::Died { plugin } => self.died(&plugin),
                 Event::Asked => {
                     self.options.heart.beat();
@@ -235,12 +249,28 @@ impl Manager {
                 return self.output.news(plugin, LogLevel::Warn, message);
             }
         };
+        let known = slot.known(&|hash| self.options.kept.path_of(hash));
+        self.start_preparing(plugin, file, noticed, known, None);
+    }
+
+    /// Has a version prepared: of the file, or one to go `back` to.
+    fn start_preparing(
+        &self,
+        plugin: &str,
+        file: PluginFile,
+        noticed: Instant,
+        known: Known,
+        back: Option<Elsewhere>,
+    ) {
+        let Some(slot) = self.slots.get(plugin) else { return };
+        let config = self.config.current().plugin(plugin);
         let job = Job {
             plugin: plugin.to_owned(),
             file,
+            back,
             config,
             noticed,
-            known: slot.known(),
+            known,
             seen: self.looker.seen.clone(),
             allow_wat: self.options.allow_wat,
             compile: self.options.compile,

@@ -4,6 +4,7 @@
 //! they were in the file, before anything was made of them.
 
 use std::fmt;
+use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
@@ -63,6 +64,32 @@ impl fmt::Display for ContentHash {
     }
 }
 
+/// A text that is no SHA-256 in lower-case hex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is not 64 hexadecimal digits")]
+pub struct NotAHash;
+
+impl FromStr for ContentHash {
+    type Err = NotAHash;
+
+    /// Reads what `Display` writes.
+    fn from_str(text: &str) -> Result<Self, NotAHash> {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Ok(byte - b'0'),
+            b'a'..=b'f' => Ok(byte - b'a' + 10),
+            _ => Err(NotAHash),
+        };
+        let mut hash = [0; 32];
+        if text.len() != 2 * hash.len() {
+            return Err(NotAHash);
+        }
+        for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Ok(Self(hash))
+    }
+}
+
 impl fmt::Debug for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -78,5 +105,11 @@ mod tests {
         let hash = ContentHash::of(b"abc");
         assert_eq!(hash.to_string(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(hash.short(), "ba7816bf8f01");
+        assert_eq!(hash.to_string().parse(), Ok(hash));
+        let upper = hash.to_string().to_uppercase();
+        let long = format!("{hash}0");
+        for wrong in ["", "ba7816bf8f01", &upper, &long, &"g".repeat(64), &"é".repeat(32)] {
+            assert_eq!(wrong.parse::<ContentHash>(), Err(NotAHash), "{wrong:?}");
+        }
     }
 }

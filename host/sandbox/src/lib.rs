@@ -66,7 +66,7 @@ pub use description::{Description, Proposal, Subscription};
 pub use engine::{Engine, EngineError, EngineOptions, Priority, RunOptions};
 pub use guest_log::{GuestLine, GuestLog, LogLevel, LogSource};
 pub use handler::PluginHandler;
-pub use hash::{ContentHash, HashedBytes};
+pub use hash::{ContentHash, HashedBytes, NotAHash};
 pub use limits::Limits;
 pub use lineage::Lineage;
 pub use load::{LoadError, LoadOptions, MAX_PLUGIN_BYTES};

@@ -6,6 +6,7 @@
 mod health;
 mod memory;
 mod resources;
+mod rollback;
 mod subscription;
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -17,6 +18,7 @@ use serde::Serialize;
 use self::health::HealthDocument;
 use self::memory::HandOverDocument;
 use self::resources::{LimitsDocument, ResourcesDocument, TreatmentDocument, limits, resources, treatment};
+use self::rollback::RollbackDocument;
 use self::subscription::{SubscriptionDocument, subscription};
 use super::readiness::timestamp;
 use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
@@ -74,6 +76,8 @@ struct PluginDocument<'a> {
     taking_over: bool,
     running: Option<RunningDocument<'a>>,
     refused: Option<RefusalDocument<'a>>,
+    /// Null with rollback switched off.
+    rollback: Option<RollbackDocument<'a>>,
     /// Null while nothing runs.
     health: Option<HealthDocument<'a>>,
     queue: Option<QueueDocument>,
@@ -192,6 +196,7 @@ fn plugin(facts: &PluginFacts) -> PluginDocument<'_> {
         taking_over: view.coming == Coming::TakingOver,
         running: view.running.as_ref().map(|version| running(version, &facts.joined)),
         refused: view.refusal.as_ref().map(refusal),
+        rollback: view.rollback.as_ref().map(RollbackDocument::of),
         health: facts.health.as_ref().map(HealthDocument::of),
         queue: facts.queue.as_ref().map(queue),
         hand_over: view.hand_overs.last.as_ref().map(HandOverDocument::of),

@@ -2,8 +2,8 @@
 //!
 //! Used by the paths of the admin port. Ready means: every informer in use has its first list in the cache or is
 //! excused, every plugin has a version that runs, the plugins folder can be read, and the host is not stopping. What
-//! is wrong but holds nobody back (a forbidden or absent resource, a refused new build, a quarantine, trouble after the
-//! first list) has its line, with `[-]`, and leaves the host ready: it heals by itself (delivery contracts 3, 12 and 13).
+//! is wrong but holds nobody back (a forbidden or absent resource, a refused new build, a rollback, a quarantine, trouble
+//! after the first list) has its line, with `[-]`, and leaves the host ready: it heals by itself (delivery contracts 3, 12 and 13).
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use hark_informer::reflector::{Phase, Problem};
 
 use super::pulse::Silent;
 use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
-use crate::plugins::view::{Coming, FolderState, View};
+use crate::plugins::view::{Coming, FolderState, RollbackState, View};
 
 /// Characters of a message that are shown in a line.
 const SHOWN: usize = 500;
@@ -119,9 +119,11 @@ fn plugin(facts: &PluginFacts) -> Check {
                 Some(refused) => Some(format!("the file as it is now is {refused}")),
                 None => facts.health.as_ref().and_then(quarantine),
             };
-            let verdict = if trouble.is_none() { Verdict::Good } else { Verdict::Excused };
+            let rollback = plugin.rollback.as_ref().map(|rollback| rollback.state);
+            let is_well = trouble.is_none() && rollback != Some(RollbackState::Overruled);
+            let verdict = if is_well { Verdict::Good } else { Verdict::Excused };
             let runs = format!("running sha256:{}", running.hash.short());
-            let said = [Some(runs), coming(plugin.coming), trouble];
+            let said = [Some(runs), rollback.and_then(trial), coming(plugin.coming), trouble];
             (verdict, said.into_iter().flatten().collect::<Vec<_>>().join("; "))
         }
         (None, _) if plugin.coming != Coming::Nothing => {
@@ -131,6 +133,17 @@ fn plugin(facts: &PluginFacts) -> Check {
         (None, None) => (Verdict::Bad, "does not run".to_owned()),
     };
     Check::new(format!("plugin {}", plugin.name), verdict, text)
+}
+
+/// What there is to say of a version that runs with rollback switched on. What was rolled back is refused besides.
+fn trial(rollback: RollbackState) -> Option<String> {
+    let text = match rollback {
+        RollbackState::Good | RollbackState::RolledBack => return None,
+        RollbackState::OnTrial => "on trial",
+        RollbackState::RollingBack => "nothing is handed over until the version before is back",
+        RollbackState::Overruled => "its first events all broke it, and the version before cannot come back",
+    };
+    Some(text.to_owned())
 }
 
 /// The successor of a version that runs.

@@ -73,6 +73,8 @@ const PLUGIN: &[(&str, Takes)] = &[
     ("on_restart", Takes::OneOf(&["replay", "continue"])),
     ("delivery", Takes::OneOf(&["all", "latest"])),
     ("concurrency", Takes::Count(1, 64)),
+    ("rollback", Takes::Truth),
+    ("rollback_after", Takes::Count(1, 100)),
     ("compile", Takes::OneOf(&["fast", "optimized"])),
     ("settings", Takes::Settings),
     ("on-reload", Takes::Unknown),

@@ -12,11 +12,11 @@ use anyhow::Context;
 
 use super::ask;
 use super::file::LetterFile;
-use super::folder::{self, Found, Host};
 use super::letter::Letter;
 use super::table::{Row, safe, table};
 use crate::cli::{DeadLettersArgs, DeadLettersCommand, Format, Selection};
 use crate::host::{self, ConfigFile};
+use crate::state_folder::{self, Found, Host};
 
 /// Everything that is kept, by cluster.
 struct Kept {
@@ -48,7 +48,7 @@ impl Kept {
     fn read(state: PathBuf) -> anyhow::Result<Self> {
         let unreadable = || format!("cannot read {}", state.display());
         let mut clusters = Vec::new();
-        for found in folder::found(&state).with_context(unreadable)? {
+        for found in state_folder::found(&state).with_context(unreadable)? {
             let file = LetterFile::in_folder(&found.path);
             let path = file.path().display().to_string();
             let contents = file.read().with_context(|| format!("cannot read {path}"))?;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::file::LetterFile;
-use super::folder::Place;
 use super::letter::Letter;
+use crate::state_folder::StatePlace;
 
 /// Jobs that wait before plugins do.
 const WAITING: usize = 64;
@@ -47,7 +47,7 @@ impl Writer {
     ///
     /// # Errors
     /// If the system gives none.
-    pub(crate) fn spawn(place: Place) -> io::Result<Self> {
+    pub(crate) fn spawn(place: StatePlace) -> io::Result<Self> {
         let (jobs, inbox) = sync_channel(WAITING);
         let work = Work::new(place);
         std::thread::Builder::new().name("dead-letters".to_owned()).spawn(move || work.run(&inbox))?;
@@ -92,7 +92,7 @@ impl Writer {
 
 /// What the thread has in hand.
 struct Work {
-    place: Place,
+    place: StatePlace,
     file: LetterFile,
     /// Not on the disk yet.
     unsaved: Vec<Letter>,
@@ -102,7 +102,7 @@ struct Work {
 }
 
 impl Work {
-    fn new(place: Place) -> Self {
+    fn new(place: StatePlace) -> Self {
         let (file, failing) = (LetterFile::in_folder(&place.path()), !place.is_taken());
         Self { place, file, unsaved: Vec::new(), removed: HashSet::new(), failing }
     }
@@ -128,7 +128,7 @@ impl Work {
             }
             self.write();
             if let Some(done) = closing {
-                // The folder is free before anybody hears of it.
+                // The folder is free of it before anybody hears of it.
                 drop(self);
                 // Whoever waited may have given up.
                 let _ = done.send(());
@@ -186,8 +186,8 @@ impl Work {
 mod tests {
     use std::path::Path;
 
-    use super::super::folder::Cluster;
     use super::*;
+    use crate::state_folder::Cluster;
 
     fn letter(id: u32) -> Letter {
         let text = format!(
@@ -203,8 +203,8 @@ mod tests {
     }
 
     /// The folder of a cluster in a state folder that is made as it is taken.
-    fn place(state: &Path) -> Place {
-        Place::new(state, &Cluster::dev(), None)
+    fn place(state: &Path) -> StatePlace {
+        StatePlace::new(state, &Cluster::dev(), None)
     }
 
     #[tokio::test]
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn what_the_disk_refuses_is_held_and_written_later_and_of_too_many_the_oldest_are_lost() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut place = place(folder.path());
+        let place = place(folder.path());
         place.take().expect("taken");
         let file = LetterFile::in_folder(&place.path());
         std::fs::create_dir(file.path()).expect("in the way");

@@ -1,6 +1,6 @@
 //! The bytes of a plugin's file, while a version of it is prepared.
 //!
-//! Used by `prepare`. Invariant: what a file took in memory goes back to the system with it. (The C library's allocator
+//! Used by `prepare`, and by the thread that keeps versions. Invariant: what a file took in memory goes back to the system with it. (The C library's allocator
 //! keeps blocks of tens of megabytes once one of their size was freed.)
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use hark_sandbox::MAX_PLUGIN_BYTES;
 use memmap2::{MmapMut, MmapOptions};
 
 /// See the file's head.
-pub(super) struct Content {
+pub(crate) struct Content {
     memory: MmapMut,
     length: usize,
 }
@@ -22,7 +22,7 @@ impl Content {
     ///
     /// # Errors
     /// For people: what is wrong with the file.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let unreadable = |error: io::Error| format!("cannot read it: {error}");
         let mut file = File::open(path).map_err(unreadable)?;
         let size = file.metadata().map_err(unreadable)?.len();

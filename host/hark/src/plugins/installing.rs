@@ -2,30 +2,56 @@
 //!
 //! Invariants: a version that cannot take over leaves the running one in place; why is said once.
 
+use std::num::NonZeroU32;
+
+use hark_informer::listener::{Inherit, TrialVerdict};
 use hark_sandbox::LogLevel;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Event;
 use super::Manager;
 use super::carried::Carried;
 use super::prepare::{Preparation, Prepared};
-use super::running::{Running, Version};
+use super::running::{OnTrial, Running, Start, Version};
 use super::slot::Slot;
 use super::starting::Ahead;
 use super::taking_over::{Swapped, TakingOver};
+use super::trial::{Old, Origin, Provenance};
 use crate::aside::Lost;
 use crate::output::{Arrival, Change};
 use crate::timings::{Reload, Timings};
 
+/// Where the verdict on a version comes.
+type Verdict = oneshot::Receiver<TrialVerdict>;
+
+/// A version that is about to take over.
+struct Next {
+    version: Version,
+    provenance: Provenance,
+    timings: Timings,
+    /// If it is on trial.
+    verdict: Option<Verdict>,
+}
+
 impl Manager {
     pub(super) fn prepared(&mut self, prepared: Prepared) {
-        let Prepared { plugin, file, config, result } = prepared;
-        let Some(slot) = self.slots.get_mut(&plugin) else { return };
+        if prepared.back {
+            return self.prepared_to_go_back(prepared);
+        }
+        let Some(slot) = self.slots.get_mut(&prepared.plugin) else { return };
+        if slot.trial.is_going_back() {
+            // One after the other.
+            slot.waiting = Some(Box::new(prepared));
+            return;
+        }
+        let Prepared { plugin, file, config, result, .. } = prepared;
         match result {
-            Preparation::Ready { version, ahead, timings } => {
-                return self.install(&plugin, *version, ahead, timings);
+            Preparation::Ready { version, ahead, provenance, timings } => {
+                return self.install(&plugin, *version, ahead, provenance, timings);
             }
             Preparation::Same { hash } => {
+                slot.trial.found(&hash);
                 // Nobody noticed a change if it was only looked at once more.
                 if !slot.same(hash) {
                     self.reloads.count(Reload::Unchanged);
@@ -41,57 +67,100 @@ impl Manager {
                 let path = file.path.display();
                 self.output.news(&plugin, LogLevel::Error, &format!("{path} is refused: {message}{stays}"));
                 slot.refuse(hash, config, message);
+                hash.iter().for_each(|hash| slot.trial.found(hash));
                 self.reloads.count(Reload::Refused);
             }
         }
+        self.write_down(&plugin, None);
         self.prepare(&plugin);
     }
 
     /// Hands the plugin over to a prepared version.
-    fn install(&mut self, plugin: &str, version: Version, ahead: Ahead, mut timings: Timings) {
+    pub(super) fn install(
+        &mut self,
+        plugin: &str,
+        version: Version,
+        ahead: Ahead,
+        provenance: Provenance,
+        timings: Timings,
+    ) {
         let Some(slot) = self.slots.get_mut(plugin) else { return };
         slot.generation += 1;
-        let start = match version.start(ahead, plugin, slot.generation, &self.factory, &self.output) {
-            Ok(start) => start,
-            Err(message) => return self.not_started(plugin, message),
+        let attempts = slot.trial.attempts(version.plugin.hash(), version.config.rollback);
+        let (trial, verdict) = attempts.map(trial).unzip();
+        let next = Next { version, provenance, timings, verdict };
+        let start = match next.version.start(ahead, plugin, slot.generation, &self.factory, &self.output) {
+            Ok(start) => start.on_trial(trial),
+            Err(message) => return self.not_started(plugin, next.provenance.origin, message),
         };
-        let Some(running) = &slot.running else {
-            match Running::spawn(start, self.events.clone(), self.options.dead_letters.clone()) {
-                Ok(running) => {
-                    timings.end();
-                    slot.settled();
-                    self.reloads.count(Reload::Started);
-                    self.announce(plugin, &running.version, None, timings);
-                    if let Some(slot) = self.slots.get_mut(plugin) {
-                        slot.running = Some(running);
-                    }
-                }
-                Err(error) => self.without_threads(plugin, error),
-            }
-            return;
-        };
+        match slot.running {
+            None => self.begin(plugin, start, next),
+            Some(_) => self.swap(plugin, start, next),
+        }
+    }
+
+    /// The plugin's first version begins.
+    fn begin(&mut self, plugin: &str, start: Start, next: Next) {
+        let Some(slot) = self.slots.get_mut(plugin) else { return };
+        let Next { version, provenance, mut timings, verdict } = next;
+        match Running::spawn(start, self.events.clone(), self.options.dead_letters.clone()) {
+            Ok(running) => slot.running = Some(running),
+            Err(error) => return self.without_threads(plugin, provenance.origin, error),
+        }
+        timings.end();
+        slot.settled();
+        let generation = slot.generation;
+        self.reloads.count(Reload::Started);
+        self.announce(plugin, &version, None, timings);
+        self.took_over(plugin, &version, provenance, verdict.is_some(), None);
+        if let Some(verdict) = verdict {
+            tokio::spawn(self.await_verdict(plugin, generation, verdict));
+        }
+    }
+
+    /// Another version takes over as soon as no call is under way.
+    fn swap(&mut self, plugin: &str, start: Start, next: Next) {
+        let Some(slot) = self.slots.get_mut(plugin) else { return };
+        let Some(running) = &slot.running else { return };
+        let Next { version, provenance, timings, verdict } = next;
         let (budget, listener) = (running.version.config.limits.budget, running.listener().clone());
-        let swap = match running.swap(start) {
-            Ok(swap) => swap,
-            Err(error) => return self.without_threads(plugin, error),
+        let inherit = match provenance.origin {
+            Origin::Back => Inherit::Given(slot.trial.legacies()),
+            Origin::File | Origin::StandIn => Inherit::Predecessor,
         };
-        slot.takes_over();
-        let (plugin, output) = (plugin.to_owned(), self.output.clone());
-        let taking_over = TakingOver { plugin, version, timings, budget, listener, output };
-        let events = self.events.clone();
+        let swap = match running.swap(start, inherit) {
+            Ok(swap) => swap,
+            Err(error) => return self.without_threads(plugin, provenance.origin, error),
+        };
+        if provenance.origin != Origin::Back {
+            slot.takes_over();
+        }
+        let (generation, on_trial) = (slot.generation, verdict.is_some());
+        let tried = verdict.map(|verdict| self.await_verdict(plugin, generation, verdict));
+        let (plugin, output, events) = (plugin.to_owned(), self.output.clone(), self.events.clone());
+        let taking_over =
+            TakingOver { plugin, version, provenance, on_trial, timings, budget, listener, output };
         tokio::spawn(async move {
             let swapped = taking_over.wait(swap).await;
-            // As above.
+            // The manager is gone only when the host stops.
             let _ = events.send(Event::Swapped(Box::new(swapped))).await;
+            // One after the other, so that the manager knows whom it is about.
+            if let Some(tried) = tried {
+                tried.await;
+            }
         });
     }
 
     /// The system gives no thread, or not as many as a version wants.
-    fn without_threads(&mut self, plugin: &str, error: std::io::Error) {
+    fn without_threads(&mut self, plugin: &str, origin: Origin, error: std::io::Error) {
         if let Some(slot) = self.slots.get_mut(plugin) {
             slot.generation -= 1;
         }
-        self.hindered(plugin, format!("cannot start its threads: {}", Lost::NoThread(error)));
+        let message = format!("cannot start its threads: {}", Lost::NoThread(error));
+        match origin {
+            Origin::Back => self.go_back_later(plugin, &message),
+            Origin::File | Origin::StandIn => self.hindered(plugin, message),
+        }
     }
 
     /// The machine lacks what a version takes: the one before, if any, goes on, and this one is tried again later.
@@ -105,7 +174,10 @@ impl Manager {
     }
 
     /// A prepared version could not take over: the one before, if any, goes on.
-    fn not_started(&mut self, plugin: &str, message: String) {
+    fn not_started(&mut self, plugin: &str, origin: Origin, message: String) {
+        if origin == Origin::Back {
+            return self.overrule(plugin, &message);
+        }
         self.output.news(plugin, LogLevel::Error, &message);
         if let Some(slot) = self.slots.get_mut(plugin) {
             slot.not_started(message);
@@ -114,10 +186,18 @@ impl Manager {
     }
 
     pub(super) fn swapped(&mut self, swapped: Swapped) {
-        let Swapped { plugin, version, timings, report } = swapped;
+        let Swapped { plugin, version, provenance, on_trial, timings, report } = swapped;
         if let Some(slot) = self.slots.get_mut(&plugin) {
-            slot.settled();
+            let before = slot.at_work();
+            match provenance.origin {
+                Origin::Back => slot.went_back(),
+                Origin::File | Origin::StandIn => slot.settled(),
+            }
             if let (Some(report), Some(running)) = (report, &mut slot.running) {
+                // Its verdict may still be on its way here.
+                if running.has_passed(before) {
+                    slot.trial.passed();
+                }
                 let old = std::mem::replace(&mut running.version, version.clone());
                 let carried =
                     Carried::of(&report, old.plugin.has_lifecycle(), version.plugin.has_lifecycle());
@@ -127,6 +207,8 @@ impl Manager {
                 self.reloads.reloaded(&timings);
                 let change = Change { before: old.plugin.hash(), report: &report, carried: carried.as_ref() };
                 self.announce(&plugin, &version, Some(change), timings);
+                let old = Old { plugin: old.plugin, legacies: report.saved };
+                self.took_over(&plugin, &version, provenance, on_trial, Some(old));
             }
         }
         self.prepare(&plugin);
@@ -143,6 +225,12 @@ impl Manager {
             timings,
         });
     }
+}
+
+/// A trial of so many attempts, and where its verdict comes.
+fn trial(attempts: NonZeroU32) -> (OnTrial, Verdict) {
+    let (told, verdict) = oneshot::channel();
+    (OnTrial { attempts, verdict: told }, verdict)
 }
 
 /// That the version before goes on, if there is one.

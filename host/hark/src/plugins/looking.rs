@@ -13,7 +13,10 @@ use hark_sandbox::LogLevel;
 use tokio::time::Instant;
 
 use super::Manager;
+use super::slot::Slot;
+use super::trial::Trial;
 use crate::folder::{FolderState, Seen, Standing, Way};
+use crate::kept::Record;
 
 /// How long something must have been wrong before that is said.
 const LASTING: Duration = Duration::from_millis(400);
@@ -129,7 +132,8 @@ impl Manager {
         for (plugin, standing) in &seen.files {
             match standing {
                 Standing::Settled(file) => {
-                    self.slots.entry(plugin.clone()).or_default().file_is(Some(file));
+                    let new = || Slot::new(Trial::new(self.options.kept.recall(plugin)));
+                    self.slots.entry(plugin.clone()).or_insert_with(new).file_is(Some(file));
                 }
                 // A plugin is there from its first whole file on.
                 Standing::Settling(_) | Standing::Leaving => {
@@ -146,7 +150,10 @@ impl Manager {
     }
 
     fn remove(&mut self, plugin: &str) {
-        let Some(slot) = self.slots.remove(plugin) else { return };
+        let Some(mut slot) = self.slots.remove(plugin) else { return };
+        if !slot.trial.left().is_empty() {
+            self.options.kept.keep(plugin, Record::default(), None);
+        }
         if let Some(running) = slot.running {
             running.close();
             self.output.news(plugin, LogLevel::Info, "stopped: its file is gone");

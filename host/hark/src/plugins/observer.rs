@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hark_informer::handler::{Delivery, Outcome};
-use hark_informer::listener::{HealthChange, Observer, Oversized};
+use hark_informer::listener::{HealthChange, Observer, Oversized, TrialVerdict};
 use hark_sandbox::LogLevel;
+use tokio::sync::oneshot;
 
 use crate::dead_letters::{DeadLetters, Letter, Worker};
 use crate::output::{FaultLines, Output};
@@ -25,22 +26,35 @@ pub(crate) struct PluginObserver {
 }
 
 struct Versions {
-    at_work: Arc<Worker>,
+    at_work: AtWork,
     /// What takes over with the swap under way, if there is one.
-    next: Option<Arc<Worker>>,
+    next: Option<AtWork>,
+    /// The generation that passed its trial last; 0: none did.
+    passed: u64,
+}
+
+/// A version, and who waits for the verdict if it is on trial.
+pub(crate) struct AtWork {
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) verdict: Option<oneshot::Sender<TrialVerdict>>,
 }
 
 impl PluginObserver {
     /// For a plugin whose first version is `first`.
-    pub(crate) fn new(first: Arc<Worker>, kept: DeadLetters, output: Arc<Output>) -> Arc<Self> {
-        let versions = Mutex::new(Versions { at_work: first.clone(), next: None });
-        let faults = FaultLines::default();
-        Arc::new(Self { plugin: first.plugin.clone(), kept, output, faults, versions })
+    pub(crate) fn new(first: AtWork, kept: DeadLetters, output: Arc<Output>) -> Arc<Self> {
+        let plugin = first.worker.plugin.clone();
+        let versions = Mutex::new(Versions { at_work: first, next: None, passed: 0 });
+        Arc::new(Self { plugin, kept, output, faults: FaultLines::default(), versions })
     }
 
     /// Another version is about to take over.
-    pub(crate) fn expect(&self, next: Arc<Worker>) {
+    pub(crate) fn expect(&self, next: AtWork) {
         self.versions().next = Some(next);
+    }
+
+    /// Whether a generation has passed its trial, unless a later one has.
+    pub(crate) fn has_passed(&self, generation: u64) -> bool {
+        self.versions().passed == generation
     }
 
     /// An attempt is over.
@@ -60,7 +74,7 @@ impl PluginObserver {
     }
 
     fn at_work(&self) -> Arc<Worker> {
-        self.versions().at_work.clone()
+        self.versions().at_work.worker.clone()
     }
 }
 
@@ -87,6 +101,19 @@ impl Observer for PluginObserver {
         self.output.news(&self.plugin, LogLevel::Warn, &line);
         let letter = Letter::oversized(&self.at_work(), &oversized.delivery, &message);
         self.kept.keep(letter, &oversized.delivery);
+    }
+
+    fn trial(&self, verdict: &TrialVerdict) {
+        let mut versions = self.versions();
+        if *verdict == TrialVerdict::Passed {
+            versions.passed = versions.at_work.worker.generation;
+        }
+        let waits = versions.at_work.verdict.take();
+        drop(versions);
+        if let Some(waits) = waits {
+            // The manager is gone only when the host stops.
+            let _ = waits.send(verdict.clone());
+        }
     }
 
     fn swapped(&self) {

@@ -19,10 +19,12 @@ use super::content::Content;
 use super::running::{Version, guest_runtime};
 use super::slot::Known;
 use super::starting::{Ahead, Unused};
+use super::trial::{Elsewhere, Origin, Provenance, StandIn};
 use crate::aside::{self, Lost};
 use crate::config::PluginConfig;
 use crate::core_dumps::DumpWriter;
 use crate::folder::{PluginFile, Seen, Stamp, Standing};
+use crate::kept::{self, Fresh};
 use crate::output::Output;
 use crate::timings::{self, Timings};
 
@@ -56,6 +58,8 @@ pub(crate) struct Permits {
 pub(crate) struct Job {
     pub(crate) plugin: String,
     pub(crate) file: PluginFile,
+    /// What to go back to, whatever is in the file.
+    pub(crate) back: Option<Elsewhere>,
     pub(crate) config: PluginConfig,
     pub(crate) noticed: Instant,
     pub(crate) known: Known,
@@ -77,13 +81,15 @@ pub(crate) struct Prepared {
     pub(crate) plugin: String,
     pub(crate) file: PluginFile,
     pub(crate) config: PluginConfig,
+    /// It is the way back.
+    pub(crate) back: bool,
     pub(crate) result: Preparation,
 }
 
 /// What came of a version.
 pub(crate) enum Preparation {
     /// It can take over, with these instances.
-    Ready { version: Box<Version>, ahead: Ahead, timings: Timings },
+    Ready { version: Box<Version>, ahead: Ahead, provenance: Provenance, timings: Timings },
     /// It is what runs, or what was refused before.
     Same { hash: ContentHash },
     /// The file changed while it was read.
@@ -97,7 +103,7 @@ pub(crate) enum Preparation {
 /// How far it got without any guest's code.
 enum Loaded {
     /// Compiled.
-    Plugin { plugin: Plugin, timings: Timings },
+    Plugin { plugin: Plugin, provenance: Provenance, timings: Timings },
     /// That is all.
     Done(Preparation),
 }
@@ -154,14 +160,14 @@ impl Job {
     /// Does the work, when permits are free.
     pub(crate) async fn run(self, permits: &Permits) -> Prepared {
         let (plugin, file, config) = (self.plugin.clone(), self.file.clone(), self.config.clone());
-        let (noticed, seen) = (self.noticed, self.seen.clone());
+        let (noticed, seen, back) = (self.noticed, self.seen.clone(), self.back.is_some());
         let result = match self.load_and_start(permits).await {
-            Preparation::Failed { .. } if still_changing(&plugin, &file, noticed, seen).await => {
+            Preparation::Failed { .. } if !back && still_changing(&plugin, &file, noticed, seen).await => {
                 Preparation::Stale
             }
             result => result,
         };
-        Prepared { plugin, file, config, result }
+        Prepared { plugin, file, config, back, result }
     }
 
     /// Each part on a thread of its own, with a permit of its own.
@@ -170,11 +176,28 @@ impl Job {
         let thread = format!("prepare:{}", self.plugin);
         let loaded = aside::run(&thread, move || (self.load(), self)).await;
         drop(permit);
-        let (plugin, timings, job) = match loaded {
-            Ok((Loaded::Plugin { plugin, timings }, job)) => (plugin, timings, job),
+        let (plugin, provenance, timings, job) = match loaded {
+            Ok((Loaded::Plugin { plugin, provenance, timings }, job)) => (plugin, provenance, timings, job),
             Ok((Loaded::Done(preparation), _)) => return preparation,
             Err(lost) => return lost.into(),
         };
+        let stand_in = job.known.stand_in.as_ref().filter(|_| provenance.origin == Origin::StandIn).cloned();
+        match (job.describe_and_start(permits, plugin, provenance, timings).await, stand_in) {
+            (Preparation::Failed { message, .. }, Some(stand_in)) => stand_in.fails(&message),
+            (preparation, _) => preparation,
+        }
+    }
+
+    /// The parts that are the guest's code, likewise.
+    async fn describe_and_start(
+        self,
+        permits: &Permits,
+        plugin: Plugin,
+        provenance: Provenance,
+        timings: Timings,
+    ) -> Preparation {
+        let thread = format!("prepare:{}", self.plugin);
+        let job = self;
         let ahead = Ahead::new(&job.plugin, job.reason(&plugin), &job.unused);
         let permit = permits.describing.acquire().await;
         let described = aside::run(&thread, move || job.describe(plugin, timings)).await;
@@ -185,10 +208,10 @@ impl Job {
             Err(lost) => return lost.into(),
         };
         if !version.plugin.has_lifecycle() {
-            return Preparation::Ready { version, ahead, timings };
+            return Preparation::Ready { version, ahead, provenance, timings };
         }
         let permit = permits.starting.acquire().await;
-        let started = aside::run(&thread, move || start(version, ahead, timings)).await;
+        let started = aside::run(&thread, move || start(version, ahead, provenance, timings)).await;
         drop(permit);
         started.unwrap_or_else(Preparation::from)
     }
@@ -196,14 +219,60 @@ impl Job {
     /// Why a version with this code begins.
     fn reason(&self, plugin: &Plugin) -> StartReason {
         match &self.known.running {
+            _ if self.back.is_some() => StartReason::Rollback,
             None => StartReason::First,
             Some((running, _)) if running.hash() == plugin.hash() => StartReason::Settings,
             Some(_) => StartReason::Reload,
         }
     }
 
-    /// Reads the file, and compiles it if it is another one than what runs or was refused.
+    /// Finds out which content is wanted, and compiles it.
     fn load(&self) -> Loaded {
+        match &self.back {
+            Some(good) => self.load_elsewhere(good, Origin::Back),
+            None => self.load_file(),
+        }
+    }
+
+    /// What is not in the file, compiled.
+    fn load_elsewhere(&self, good: &Elsewhere, origin: Origin) -> Loaded {
+        let (begun, mut timings) = (Instant::now(), Timings::new(self.noticed));
+        let provenance = Provenance { origin, fresh: None };
+        let (hash, path) = match good {
+            Elsewhere::Loaded(plugin) => {
+                return Loaded::Plugin { plugin: plugin.clone(), provenance, timings };
+            }
+            Elsewhere::Kept { hash, path } => (hash, path),
+        };
+        match kept::read(path, hash) {
+            Ok(bytes) => {
+                timings.read = begun.elapsed();
+                self.load_content(&HashedBytes::new(&bytes), provenance, timings)
+            }
+            Err(message) => Loaded::Done(Preparation::Failed { hash: None, message }),
+        }
+    }
+
+    /// What takes the place of the file's content, which was rolled back.
+    fn load_stand_in(&self, stand_in: &StandIn) -> Loaded {
+        let good = match &stand_in.good {
+            Ok(good) => good,
+            Err(message) => return Loaded::Done(stand_in.fails(message)),
+        };
+        let runs = |(plugin, config): &(Plugin, PluginConfig)| {
+            plugin.hash() == good.hash() && *config == self.config
+        };
+        if self.known.running.as_ref().is_some_and(runs) {
+            return Loaded::Done(Preparation::Same { hash: stand_in.refused.hash });
+        }
+        match self.load_elsewhere(good, Origin::StandIn) {
+            Loaded::Done(Preparation::Failed { message, .. }) => Loaded::Done(stand_in.fails(&message)),
+            loaded => loaded,
+        }
+    }
+
+    /// Reads the file, and compiles it if it is another one than what runs or was refused.
+    fn load_file(&self) -> Loaded {
         let (begun, clock) = (Instant::now(), SystemTime::now());
         let mut timings = Timings::new(self.noticed);
         let bytes = match Content::read(&self.file.path) {
@@ -217,19 +286,45 @@ impl Job {
         if self.is_known(content.hash()) {
             return Loaded::Done(Preparation::Same { hash: *content.hash() });
         }
-        timings.read = begun.elapsed();
-        if let Some(plugin) = self.compiled_already(content.hash()) {
-            return Loaded::Plugin { plugin, timings };
+        if let Some(stand_in) = self.known.stand_in.as_ref().filter(|one| one.refused.hash == *content.hash())
+        {
+            return self.load_stand_in(stand_in);
         }
+        timings.read = begun.elapsed();
         if let Some(waited) = self.waited(content.hash(), clock) {
             timings.changed(waited, begun);
         }
-        match self.compile(&content) {
+        let loaded = self.load_content(&content, Provenance::of_file(), timings);
+        self.with_bytes(loaded, bytes)
+    }
+
+    /// Remembers where the content came from, and what it is, if that is to be kept.
+    fn with_bytes(&self, mut loaded: Loaded, bytes: Content) -> Loaded {
+        if self.config.rollback.is_some()
+            && let Loaded::Plugin { plugin, provenance, .. } = &mut loaded
+        {
+            let (hash, path) = (*plugin.hash(), self.file.path.clone());
+            provenance.fresh = Some(Box::new(Fresh { hash, path, bytes: Some(Arc::new(bytes)) }));
+        }
+        loaded
+    }
+
+    /// Compiles a content, unless that is done.
+    fn load_content(
+        &self,
+        content: &HashedBytes<'_>,
+        provenance: Provenance,
+        mut timings: Timings,
+    ) -> Loaded {
+        if let Some(plugin) = self.compiled_already(content.hash()) {
+            return Loaded::Plugin { plugin, provenance, timings };
+        }
+        match self.compile(content) {
             Ok(plugin) => {
                 let how = plugin.how();
                 timings.cached = how.cached;
                 (timings.compile, timings.link) = (Some(how.compiling), Some(how.linking));
-                Loaded::Plugin { plugin, timings }
+                Loaded::Plugin { plugin, provenance, timings }
             }
             Err(LoadError::Abandoned) => Loaded::Done(Preparation::Stale),
             Err(error) if error.is_want() => {
@@ -246,7 +341,7 @@ impl Job {
     /// Whether this content runs already, or was refused, with the same part of the operator's.
     fn is_known(&self, hash: &ContentHash) -> bool {
         let is = |content: &ContentHash, config: &PluginConfig| content == hash && *config == self.config;
-        let Known { running, refused } = &self.known;
+        let Known { running, refused, .. } = &self.known;
         refused.as_ref().is_some_and(|(content, config)| is(content, config))
             || running.as_ref().is_some_and(|(plugin, config)| is(plugin.hash(), config))
     }
@@ -270,7 +365,7 @@ impl Job {
     fn compile(&self, content: &HashedBytes<'_>) -> Result<Plugin, LoadError> {
         let compile = self.config.compile.unwrap_or(self.compile);
         let options = LoadOptions { allow_wat: self.allow_wat, compile };
-        let wanted = || Stamp::read(&self.file.path) == Some(self.file.stamp);
+        let wanted = || self.back.is_some() || Stamp::read(&self.file.path) == Some(self.file.stamp);
         let plugin = self.engine.load_while(content, options, Some(self.lineage()), &wanted)?;
         if let Some(reason) = &plugin.how().refusal {
             let message = format!("compiled as optimized, since Winch does not take it: {reason}");
@@ -318,12 +413,17 @@ impl Job {
 }
 
 /// Starts its instances.
-fn start(version: Box<Version>, mut ahead: Ahead, mut timings: Timings) -> Preparation {
+fn start(
+    version: Box<Version>,
+    mut ahead: Ahead,
+    provenance: Provenance,
+    mut timings: Timings,
+) -> Preparation {
     let begun = Instant::now();
     match ahead.start(&version.plugin, &version.context, version.treatment().concurrency) {
         Ok(()) => {
             timings.start += begun.elapsed();
-            Preparation::Ready { version, ahead, timings }
+            Preparation::Ready { version, ahead, provenance, timings }
         }
         Err(error) if error.is_want() => Preparation::Hindered { message: error.to_string() },
         Err(error) => Preparation::Failed { hash: Some(*version.plugin.hash()), message: error.to_string() },

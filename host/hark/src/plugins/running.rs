@@ -4,6 +4,7 @@
 //! so that a guest that spins holds nobody else back; versions come and go on it (design section 5). A version with
 //! several instances has a further thread for each. Invariant: guest code runs on those threads only.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use hark_informer::factory::{Factory, SubscriptionSpec};
 use hark_informer::handler::{EventHandler, Threaded, start_thread};
 use hark_informer::listener::{
     Aside, Ended, Inherit, Listener, ListenerConfig, ListenerStats, OnRestart, OnSwap, Subscription, Swap,
-    SwapReport,
+    SwapReport, TrialVerdict,
 };
 use hark_informer::resource::Selector;
 use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler};
@@ -21,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Event;
-use super::observer::PluginObserver;
+use super::observer::{AtWork, PluginObserver};
 use super::reporting::Reporting;
 use super::starting::{Ahead, Unused};
 use crate::config::PluginConfig;
@@ -49,6 +50,13 @@ pub(crate) struct Start {
     generation: u64,
     output: Arc<Output>,
     subscriptions: Vec<Subscription>,
+    trial: Option<OnTrial>,
+}
+
+/// For how many attempts a version is on trial, and who waits for the verdict.
+pub(crate) struct OnTrial {
+    pub(crate) attempts: NonZeroU32,
+    pub(crate) verdict: oneshot::Sender<TrialVerdict>,
 }
 
 /// See the file's head.
@@ -81,7 +89,7 @@ impl Version {
             subscriptions.extend(joined);
         }
         let (version, plugin, output) = (self.clone(), plugin.to_owned(), output.clone());
-        Ok(Start { version, ahead, plugin, generation, output, subscriptions })
+        Ok(Start { version, ahead, plugin, generation, output, subscriptions, trial: None })
     }
 
     /// How it is treated: as the operator says, else as the plugin proposes, else as is usual.
@@ -135,6 +143,16 @@ fn spec(number: u32, subscription: &hark_sandbox::Subscription) -> SubscriptionS
 }
 
 impl Start {
+    /// It begins on trial, or not.
+    pub(crate) fn on_trial(self, trial: Option<OnTrial>) -> Self {
+        Self { trial, ..self }
+    }
+
+    /// Takes the trial out: so many attempts, and who waits.
+    fn trial(&mut self) -> (Option<NonZeroU32>, Option<oneshot::Sender<TrialVerdict>>) {
+        self.trial.take().map(|trial| (trial.attempts, trial.verdict)).unzip()
+    }
+
     /// One handler for each instance. A single one works on the plugin's own thread; several have one each, since
     /// guest code blocks the thread that it runs on.
     ///
@@ -211,8 +229,13 @@ impl Running {
     ) -> std::io::Result<Self> {
         let (name, version) = (start.plugin.clone(), start.version.clone());
         let worker = start.worker();
-        let observer = PluginObserver::new(worker.clone(), dead_letters, start.output.clone());
+        let (attempts, verdict) = start.trial();
+        let first = AtWork { worker: worker.clone(), verdict };
+        let observer = PluginObserver::new(first, dead_letters, start.output.clone());
         let listener = Listener::new(version.treatment().listener, observer.clone());
+        if let Some(attempts) = attempts {
+            listener.put_on_trial(attempts);
+        }
         let handlers = start.handlers(&listener, &observer, &worker)?;
         let thread = Builder::new().name(format!("plugin:{name}"));
         let runs = listener.clone();
@@ -226,23 +249,29 @@ impl Running {
         &self.listener
     }
 
-    /// Replaces the version that runs, between two events.
+    /// Replaces the version that runs, between two events; the new one is given what is to be inherited.
     ///
     /// # Errors
     /// If the system gives no thread: the old version goes on.
     pub(crate) fn swap(
         &self,
         mut start: Start,
+        inherit: Inherit,
     ) -> std::io::Result<impl Future<Output = Option<SwapReport>> + Send + use<>> {
         let Treatment { on_reload, listener: config, .. } = start.version.treatment();
         let worker = start.worker();
         let handlers = start.handlers(&self.listener, &self.observer, &worker)?;
-        self.observer.expect(worker);
         // A version without `lifecycle` goes on whatever the one before saved, or could not.
-        let has_memory = start.version.plugin.has_lifecycle();
-        let inherit = if has_memory { Inherit::Predecessor } else { Inherit::Nothing };
+        let inherit = if start.version.plugin.has_lifecycle() { inherit } else { Inherit::Nothing };
+        let (trial, verdict) = start.trial();
+        self.observer.expect(AtWork { worker, verdict });
         let swap = Swap::new(handlers, start.subscriptions, on_reload);
-        Ok(self.listener.swap(Swap { config: Some(config), inherit, ..swap }))
+        Ok(self.listener.swap(Swap { config: Some(config), inherit, trial, ..swap }))
+    }
+
+    /// Whether a generation has passed its trial, unless a later one has.
+    pub(crate) fn has_passed(&self, generation: u64) -> bool {
+        self.observer.has_passed(generation)
     }
 
     /// Ends the plugin after the event under way; its instances stop then.

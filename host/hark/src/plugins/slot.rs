@@ -28,8 +28,10 @@ use tokio::time::Instant;
 
 use super::carried::HandOvers;
 use super::pace::{Pace, Turn};
+use super::prepare::Prepared;
 use super::running::Running;
-use super::view::{Coming, PluginView, Refusal, RunningView};
+use super::trial::{PathOf, StandIn, Trial};
+use super::view::{Coming, PluginView, Refusal, RunningView, Shown};
 use crate::config::PluginConfig;
 use crate::folder::{PluginFile, Stamp};
 
@@ -45,6 +47,8 @@ const SOON: Duration = Duration::from_secs(1);
 pub(crate) struct Slot {
     /// None while it is being written, or is not there.
     file: Option<PluginFile>,
+    /// The last one that it had.
+    last_file: Option<PluginFile>,
     /// When the change that is being acted on was first seen.
     pub(crate) noticed: Instant,
     pub(crate) running: Option<Running>,
@@ -71,12 +75,17 @@ pub(crate) struct Slot {
     turn: Option<Instant>,
     /// Why the file as it is now does not run, for whoever asks.
     refusal: Option<Refusal>,
+    /// What its versions are worth.
+    pub(super) trial: Trial,
+    /// What became ready while the way back was under way: its turn comes then.
+    pub(super) waiting: Option<Box<Prepared>>,
 }
 
 impl Default for Slot {
     fn default() -> Self {
         Self {
             file: None,
+            last_file: None,
             noticed: Instant::now(),
             running: None,
             usage: Arc::default(),
@@ -93,6 +102,8 @@ impl Default for Slot {
             pace: Pace::default(),
             turn: None,
             refusal: None,
+            trial: Trial::default(),
+            waiting: None,
         }
     }
 }
@@ -112,15 +123,38 @@ pub(crate) enum Begin {
 pub(crate) struct Known {
     pub(crate) running: Option<(Plugin, PluginConfig)>,
     pub(crate) refused: Option<(ContentHash, PluginConfig)>,
+    /// What was rolled back, and what runs in its place.
+    pub(super) stand_in: Option<StandIn>,
 }
 
 impl Slot {
+    /// Of a plugin of whose versions this is known.
+    pub(super) fn new(trial: Trial) -> Self {
+        Self { trial, ..Self::default() }
+    }
+
+    /// The file, or the last one that there was.
+    pub(super) fn last_file(&self) -> Option<&PluginFile> {
+        self.last_file.as_ref()
+    }
+
+    /// The generation that runs.
+    pub(super) fn at_work(&self) -> u64 {
+        self.took_over.0
+    }
+
+    /// A version of it is about to take over.
+    pub(super) fn is_taking_over(&self) -> bool {
+        self.coming == Coming::TakingOver
+    }
+
     /// The file as the folder has it now; none while it may not be read.
     pub(crate) fn file_is(&mut self, file: Option<&PluginFile>) {
         if self.file.as_ref() == file {
             return;
         }
         self.file = file.cloned();
+        self.last_file = self.file.clone().or(self.last_file.take());
         if let Some(file) =
             file.filter(|file| self.tried.as_ref().is_none_or(|(stamp, _)| *stamp != file.stamp))
         {
@@ -185,10 +219,12 @@ impl Slot {
         [self.again, self.verify, self.turn].into_iter().flatten().min()
     }
 
-    /// The plugin's thread has ended by itself: what is left is its file, which is tried again soon.
+    /// The plugin's thread has ended by itself: what is left is its file, which is tried again soon, and what is known of
+    /// its versions.
     pub(crate) fn died(&mut self, now: Instant) {
-        let (file, tried, pace) = (self.file.take(), self.tried.take(), std::mem::take(&mut self.pace));
-        *self = Self { file, tried, pace, again: Some(now + SOON), ..Self::default() };
+        let (file, last_file, tried) = (self.file.take(), self.last_file.take(), self.tried.take());
+        let (pace, trial) = (std::mem::take(&mut self.pace), Trial::new(Some(self.trial.left())));
+        *self = Self { file, last_file, tried, pace, trial, again: Some(now + SOON), ..Self::default() };
     }
 
     /// What was prepared waits for the calls under way.
@@ -201,6 +237,11 @@ impl Slot {
         self.is_done();
         self.hindered = 0;
         self.refusal = None;
+        self.took_over = (self.generation, SystemTime::now());
+    }
+
+    /// The version that was gone back to is in place; another one may be on its way.
+    pub(super) fn went_back(&mut self) {
         self.took_over = (self.generation, SystemTime::now());
     }
 
@@ -245,6 +286,13 @@ impl Slot {
         wait
     }
 
+    /// The same for the version that is to be gone back to, which does not wait for the next look.
+    pub(super) fn hindered_on_the_way_back(&mut self) -> Duration {
+        let wait = AGAIN.saturating_mul(1 << self.hindered.min(16)).min(AGAIN_MOST);
+        self.hindered = self.hindered.saturating_add(1);
+        wait
+    }
+
     /// What others may see of it.
     pub(crate) fn view(&self, name: &str) -> PluginView {
         let (generation, since) = self.took_over;
@@ -265,19 +313,28 @@ impl Slot {
             usage: self.usage.clone(),
             hand_overs: self.hand_overs.clone(),
             coming: self.coming,
-            refusal: self.refusal.clone(),
+            refusal: self.refusal.clone().or_else(|| self.rolled_back()),
+            rollback: self.trial.view(),
         }
     }
 
-    /// See [`Known`].
-    pub(crate) fn known(&self) -> Known {
+    /// The file's content is refused since it was rolled back.
+    fn rolled_back(&self) -> Option<Refusal> {
+        let rolled_back = self.trial.rolled_back()?;
+        Some(Refusal { hash: Some(rolled_back.hash), message: Shown(rolled_back).to_string() })
+    }
+
+    /// See [`Known`]; `path_of` says where a good version is kept.
+    pub(super) fn known(&self, path_of: PathOf<'_>) -> Known {
         let running = self.running.as_ref().map(|running| {
             let version = &running.version;
             (version.plugin.clone(), version.config.clone())
         });
         // Once the file has been good, the same fault is a new one, and said again.
         let stands = |hash| self.refusal.as_ref().is_some_and(|refusal| refusal.hash == Some(hash));
-        Known { running, refused: self.refused.clone().filter(|(hash, _)| stands(*hash)) }
+        let refused = self.refused.clone().filter(|(hash, _)| stands(*hash));
+        let stand_in = self.trial.stand_in(running.as_ref().map(|(plugin, _)| plugin), path_of);
+        Known { running, refused, stand_in }
     }
 }
 

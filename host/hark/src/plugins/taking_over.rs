@@ -11,6 +11,7 @@ use hark_sandbox::LogLevel;
 use tokio::time::Instant;
 
 use super::running::Version;
+use super::trial::Provenance;
 use crate::output::Output;
 use crate::timings::Timings;
 
@@ -21,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) struct TakingOver {
     pub(super) plugin: String,
     pub(super) version: Version,
+    pub(super) provenance: Provenance,
+    /// It is on trial.
+    pub(super) on_trial: bool,
     /// What it took so far.
     pub(super) timings: Timings,
     /// `limits.budget` of the version that runs, which bounds the call under way.
@@ -34,6 +38,8 @@ pub(super) struct TakingOver {
 pub(super) struct Swapped {
     pub(super) plugin: String,
     pub(super) version: Version,
+    pub(super) provenance: Provenance,
+    pub(super) on_trial: bool,
     pub(super) timings: Timings,
     pub(super) report: Option<SwapReport>,
 }
@@ -46,7 +52,8 @@ impl TakingOver {
         let mut timings = self.timings;
         timings.swap = begun.elapsed();
         timings.end();
-        Swapped { plugin: self.plugin, version: self.version, timings, report }
+        let Self { plugin, version, provenance, on_trial, .. } = self;
+        Swapped { plugin, version, provenance, on_trial, timings, report }
     }
 
     fn say_that_it_waits(&self) {

@@ -4,6 +4,7 @@
 //! a view is complete and never changes; what moves on by itself (queues, informers) is asked when it is read.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,6 +16,7 @@ use super::carried::HandOvers;
 pub(crate) use super::running::Treatment;
 pub(crate) use crate::folder::FolderState;
 use crate::folder::{LookStats, Way};
+use crate::kept::RolledBack;
 use crate::timings::ReloadStats;
 
 /// See the file's head.
@@ -64,6 +66,8 @@ pub(crate) struct PluginView {
     pub(crate) coming: Coming,
     /// Why the file as it is now does not run.
     pub(crate) refusal: Option<Refusal>,
+    /// What is known of what it could be rolled back to; none with rollback switched off.
+    pub(crate) rollback: Option<RollbackView>,
 }
 
 /// The version that runs.
@@ -82,6 +86,61 @@ pub(crate) struct RunningView {
     pub(crate) treatment: Treatment,
     pub(crate) limits: Limits,
     pub(crate) listener: Listener,
+}
+
+/// What is known of what a plugin could be rolled back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RollbackView {
+    pub(crate) state: RollbackState,
+    /// The last good content; none before the first.
+    pub(crate) good: Option<ContentHash>,
+    /// The content that is refused, since when, and why.
+    pub(crate) rolled_back: Option<RolledBack>,
+    /// How often it came to that in this host.
+    pub(crate) rollbacks: u64,
+}
+
+/// How a plugin stands with rollback switched on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RollbackState {
+    /// What runs is what would be gone back to.
+    Good,
+    /// What runs has not answered any event yet.
+    OnTrial,
+    /// What runs broke at all its first events: the version before is on its way back.
+    RollingBack,
+    /// The last good version runs in the place of what is in the file.
+    RolledBack,
+    /// What runs broke at all its first events, and goes on, since nothing else could take its place.
+    Overruled,
+}
+
+impl RollbackState {
+    /// The word used on status pages.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::OnTrial => "on-trial",
+            Self::RollingBack => "rolling-back",
+            Self::RolledBack => "rolled-back",
+            Self::Overruled => "overruled",
+        }
+    }
+}
+
+/// What was rolled back, for people: when, and why.
+pub(crate) struct Shown<'a>(pub(crate) &'a RolledBack);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RolledBack { hash, at, why } = self.0;
+        write!(f, "{} was rolled back", hash.short())?;
+        // What no calendar has is left out.
+        if let Ok(at) = jiff::Timestamp::try_from(*at) {
+            write!(f, " at {at:.0}")?;
+        }
+        write!(f, " ({why})")
+    }
 }
 
 /// Why a file does not run.

@@ -10,6 +10,7 @@ use super::Metric;
 use crate::admin::exposition::Family;
 use crate::admin::snapshot::PluginFacts;
 use crate::plugins::carried::CarriedOver;
+use crate::plugins::view::RollbackState;
 
 /// The names of [`labels`].
 const LABELS: &[&str] = &["plugin"];
@@ -38,6 +39,27 @@ pub(super) static METRICS: &[Metric<PluginFacts>] = &[
             "Whether the plugin's file as it is now does not run, because something is wrong with it.",
         ),
         read: |facts, series| series.value(facts.view.refusal.is_some()),
+    },
+    Metric {
+        family: Family::gauge(
+            "hark_plugin_trial",
+            LABELS,
+            "Whether the version that runs is on trial; only with `rollback`.",
+        ),
+        read: |facts, series| {
+            let rollback = facts.view.rollback.as_ref();
+            series.maybe(rollback.map(|rollback| rollback.state == RollbackState::OnTrial));
+        },
+    },
+    Metric {
+        family: Family::counter(
+            "hark_plugin_rollbacks_total",
+            LABELS,
+            "How often the version before was brought back; only with `rollback`.",
+        ),
+        read: |facts, series| {
+            series.maybe(facts.view.rollback.as_ref().map(|rollback| rollback.rollbacks));
+        },
     },
     Metric {
         family: Family::gauge(

@@ -11,7 +11,7 @@ use hark_sandbox::{CompileStats, ContentHash, Description, How, Limits};
 
 use super::*;
 use crate::folder::Way;
-use crate::plugins::view::{PluginView, Refusal, RunningView, Treatment};
+use crate::plugins::view::{PluginView, Refusal, RollbackView, RunningView, Treatment};
 
 fn line(check: &Check) -> (bool, String) {
     (check.passes(), check.to_string())
@@ -127,6 +127,33 @@ fn a_plugin_is_ready_when_a_version_of_it_runs_whatever_its_file_is_now() {
     ] {
         let check = plugin(&plugin_with(running, coming, refused));
         assert_eq!(line(&check), (ready, want), "and no control character of a message gets through");
+    }
+}
+
+#[test]
+fn a_trial_shows_and_leaves_the_host_ready() {
+    let refusal = Refusal { hash: None, message: "abc was rolled back (boom)".into() };
+    let runs = "plugin a running sha256:ba7816bf8f01";
+    let back = "the file as it is now is refused: abc was rolled back (boom)";
+    for (state, refused, want) in [
+        (RollbackState::Good, false, format!("[+]{runs}")),
+        (RollbackState::OnTrial, false, format!("[+]{runs}; on trial")),
+        (RollbackState::RolledBack, true, format!("[-]{runs}; {back}")),
+        (
+            RollbackState::RollingBack,
+            true,
+            format!("[-]{runs}; nothing is handed over until the version before is back; {back}"),
+        ),
+        (
+            RollbackState::Overruled,
+            false,
+            format!("[-]{runs}; its first events all broke it, and the version before cannot come back"),
+        ),
+    ] {
+        let mut facts = plugin_with(true, Coming::Nothing, false);
+        facts.view.refusal = refused.then(|| refusal.clone());
+        facts.view.rollback = Some(RollbackView { state, good: None, rolled_back: None, rollbacks: 0 });
+        assert_eq!(line(&plugin(&facts)), (true, want));
     }
 }
 

@@ -1,8 +1,9 @@
-//! Where dead letters are: a folder for each cluster in the state folder, owned by one host at a time.
+//! Where what outlives a host is kept: a folder for each cluster in the state folder, owned by one host at a time.
 //!
-//! Used by the host, which takes a cluster's folder, and by `hark dead-letters`, which looks through all of them. A
-//! letter belongs to a cluster, since on another one its object is not there, and the letter would be taken for
-//! obsolete. Invariants: folders that Hark makes are their owner's alone; a folder is a host's for as long as that
+//! Used by the host, which takes a cluster's folder for its [dead letters](crate::dead_letters) and for the [versions
+//! that it keeps](crate::kept), and by `hark dead-letters`, which looks through all of them. A letter belongs to a
+//! cluster, since on another one its object is not there, and the letter would be taken for obsolete; that a version is
+//! no good may show on one cluster only. Invariants: folders that Hark makes are their owner's alone; a folder is a host's for as long as that
 //! holds its lock, which the system takes from a process that dies.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -10,6 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hark_sandbox::ContentHash;
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// Characters of a folder's name that come from the API server's address.
 const NAME_MAX: usize = 100;
 
-/// Why dead letters cannot be kept.
+/// Why nothing can be kept.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FolderError {
     /// Neither the configuration nor the environment names a place.
@@ -37,12 +39,9 @@ pub(crate) enum FolderError {
         /// The cluster's folder.
         path: PathBuf,
     },
-    /// The system gives no thread.
-    #[error("cannot start a thread: {0}")]
-    Thread(io::Error),
 }
 
-/// Whose dead letters they are, as the name of a folder.
+/// Whose they are, as the name of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cluster(String);
 
@@ -117,19 +116,20 @@ impl HostFolder {
     }
 }
 
-/// A cluster's folder that the host has, or is going to have once the system lets it.
-#[derive(Debug)]
-pub(crate) struct Place {
+/// A cluster's folder that the host has, or is going to have once the system lets it. Clones share it; it is free again
+/// when all of them are gone.
+#[derive(Debug, Clone)]
+pub(crate) struct StatePlace {
     state: PathBuf,
     cluster: Cluster,
     admin: Option<SocketAddr>,
-    taken: Option<HostFolder>,
+    taken: Arc<Mutex<Option<HostFolder>>>,
 }
 
-impl Place {
+impl StatePlace {
     /// The folder of a cluster, not taken yet.
     pub(crate) fn new(state: &Path, cluster: &Cluster, admin: Option<SocketAddr>) -> Self {
-        Self { state: state.to_owned(), cluster: cluster.clone(), admin, taken: None }
+        Self { state: state.to_owned(), cluster: cluster.clone(), admin, taken: Arc::default() }
     }
 
     /// Where it is, or is going to be.
@@ -141,16 +141,22 @@ impl Place {
     ///
     /// # Errors
     /// As [`HostFolder::take`].
-    pub(crate) fn take(&mut self) -> Result<(), FolderError> {
-        if self.taken.is_none() {
-            self.taken = Some(HostFolder::take(&self.state, &self.cluster, self.admin)?);
+    pub(crate) fn take(&self) -> Result<(), FolderError> {
+        let mut taken = self.taken();
+        if taken.is_none() {
+            *taken = Some(HostFolder::take(&self.state, &self.cluster, self.admin)?);
         }
         Ok(())
     }
 
     /// The host has it.
     pub(crate) fn is_taken(&self) -> bool {
-        self.taken.is_some()
+        self.taken().is_some()
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Option<HostFolder>> {
+        // A panic elsewhere leaves the folder taken, or not.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -276,6 +282,22 @@ mod tests {
         let silent = HostFolder::take(&state, &cluster, None).expect("it is free again");
         assert_eq!(found[0].host().expect("known"), Host::Silent);
         drop(silent);
+    }
+
+    #[test]
+    fn a_place_is_free_again_when_all_its_users_are_gone() {
+        let state = tempfile::tempdir().expect("a folder");
+        let place = || StatePlace::new(state.path(), &Cluster::dev(), None);
+        let (one, other) = (place(), place());
+        let shared = one.clone();
+        assert!(!one.is_taken());
+        one.take().expect("free");
+        shared.take().expect("the same");
+        assert!(shared.is_taken() && other.take().is_err());
+        drop(one);
+        assert!(other.take().is_err());
+        drop(shared);
+        other.take().expect("free again");
     }
 
     #[test]

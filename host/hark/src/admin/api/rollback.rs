@@ -1,0 +1,38 @@
+//! How a plugin stands with rollback, as `/api/plugins` says it.
+//!
+//! Used by the documents of the admin port. Invariant: there is none with rollback switched off.
+
+use serde::Serialize;
+
+use crate::admin::readiness::timestamp;
+use crate::plugins::view::RollbackView;
+
+/// `rollback` of a plugin.
+#[derive(Serialize)]
+pub(super) struct RollbackDocument<'a> {
+    /// `good`, `on-trial`, `rolling-back`, `rolled-back` or `overruled`.
+    state: &'static str,
+    /// What would be gone back to, or was. Null before the first version.
+    good_sha256: Option<String>,
+    /// The content that is refused; null if none is, as the next two.
+    refused_sha256: Option<String>,
+    since: Option<String>,
+    /// The last event that broke it, and how.
+    why: Option<&'a str>,
+    /// How often it came to that in this host.
+    rollbacks: u64,
+}
+
+impl<'a> RollbackDocument<'a> {
+    pub(super) fn of(view: &'a RollbackView) -> Self {
+        let refused = view.rolled_back.as_ref();
+        Self {
+            state: view.state.as_str(),
+            good_sha256: view.good.map(|hash| hash.to_string()),
+            refused_sha256: refused.map(|one| one.hash.to_string()),
+            since: refused.map(|one| timestamp(one.at)),
+            why: refused.map(|one| one.why.as_str()),
+            rollbacks: view.rollbacks,
+        }
+    }
+}

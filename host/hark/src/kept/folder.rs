@@ -1,0 +1,212 @@
+//! The files of the versions that are kept: `kept/versions.json`, and `kept/HASH.wasm` for each.
+//!
+//! Read by the host when it starts, written by its thread. Invariants: the folder is its owner's alone, and so is each file;
+//! a file is replaced as a whole, by a rename, after its bytes are on the disk; what has another kind of name is somebody
+//! else's, and is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use hark_sandbox::ContentHash;
+
+use super::record::{self, Record};
+
+/// Bytes of the document that are read at all: hundreds of plugins have a hundredth of it.
+const READ_MAX: u64 = 16 << 20;
+
+/// Of nobody else's business.
+const OWNER_ONLY: u32 = 0o600;
+
+/// What a file is called while it is written.
+const UNFINISHED: &str = "new";
+
+/// See the file's head.
+#[derive(Debug, Clone)]
+pub(super) struct KeptFolder(PathBuf);
+
+/// What a file in the folder is.
+enum Kind {
+    Document,
+    Content(ContentHash),
+    /// Of a host that was killed.
+    Unfinished,
+    Foreign,
+}
+
+impl KeptFolder {
+    /// The one in a cluster's folder; it need not be there.
+    pub(super) fn in_folder(folder: &Path) -> Self {
+        Self(folder.join("kept"))
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where the bytes of a content are, or would be.
+    pub(super) fn path_of(&self, hash: &ContentHash) -> PathBuf {
+        self.0.join(format!("{hash}.wasm"))
+    }
+
+    fn document(&self) -> PathBuf {
+        self.0.join("versions.json")
+    }
+
+    /// What was written down. What cannot be read is said, and is as if it were not there.
+    pub(super) fn read(&self) -> BTreeMap<String, Record> {
+        self.name_what_is_foreign();
+        let document = self.document();
+        let ignored = |why: &str| {
+            let path = document.display();
+            tracing::warn!("{path}: {why}");
+        };
+        let text = match self.text() {
+            Ok(Some(text)) => text,
+            Ok(None) => return BTreeMap::new(),
+            Err(error) => {
+                ignored(&format!("cannot read it: {error}; it is not known what was rolled back"));
+                return BTreeMap::new();
+            }
+        };
+        match record::read(&text) {
+            Ok((records, damaged)) => {
+                damaged.iter().for_each(|why| ignored(why));
+                records
+            }
+            Err(why) => {
+                ignored(&format!("it is damaged: {why}; it is not known what was rolled back"));
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// The document's text; none if there is none.
+    fn text(&self) -> io::Result<Option<Vec<u8>>> {
+        let file = match File::open(self.document()) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let mut text = Vec::new();
+        file.take(READ_MAX + 1).read_to_end(&mut text)?;
+        if text.len() as u64 > READ_MAX {
+            return Err(io::Error::other(format!("it has more than {READ_MAX} bytes")));
+        }
+        Ok(Some(text))
+    }
+
+    fn name_what_is_foreign(&self) {
+        // One that is not there has nothing in it; one that cannot be read says so when it is written to.
+        for (path, kind) in self.files().unwrap_or_default() {
+            if matches!(kind, Kind::Foreign) {
+                tracing::warn!("{} is none of Hark's files: it is left alone", path.display());
+            }
+        }
+    }
+
+    fn files(&self) -> io::Result<Vec<(PathBuf, Kind)>> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&self.0)? {
+            let path = entry?.path();
+            let kind = self.kind(&path);
+            files.push((path, kind));
+        }
+        Ok(files)
+    }
+
+    fn kind(&self, path: &Path) -> Kind {
+        if path == self.document() {
+            return Kind::Document;
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let (stem, unfinished) = match name.strip_suffix(UNFINISHED).and_then(|name| name.strip_suffix('.')) {
+            Some(stem) => (stem, true),
+            None => (name, false),
+        };
+        let content = stem.strip_suffix(".wasm").and_then(|hash| hash.parse().ok());
+        match content {
+            Some(hash) if !unfinished => Kind::Content(hash),
+            Some(_) => Kind::Unfinished,
+            None if unfinished && stem == "versions.json" => Kind::Unfinished,
+            None => Kind::Foreign,
+        }
+    }
+
+    /// Makes the folder.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(super) fn make(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
+    }
+
+    /// Writes the bytes of a content, unless they are there already.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub(super) fn write_content(&self, hash: &ContentHash, bytes: &[u8]) -> io::Result<()> {
+        let path = self.path_of(hash);
+        if super::read(&path, hash).is_ok() {
+            return Ok(());
+        }
+        replace(&path, bytes)
+    }
+
+    /// Bytes of a content; none if it is not there.
+    pub(super) fn size_of(&self, hash: &ContentHash) -> Option<u64> {
+        let metadata = std::fs::symlink_metadata(self.path_of(hash)).ok()?;
+        metadata.is_file().then_some(metadata.len())
+    }
+
+    /// Writes the document.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub(super) fn write(&self, records: &BTreeMap<String, Record>) -> io::Result<()> {
+        let text = record::write(records)?;
+        if self.text().is_ok_and(|before| before.as_deref() == Some(&text)) {
+            return Ok(());
+        }
+        replace(&self.document(), &text)
+    }
+
+    /// Removes the contents that are not among these, and what was never finished.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(super) fn sweep(&self, wanted: &BTreeSet<ContentHash>) -> io::Result<()> {
+        for (path, kind) in self.files()? {
+            let goes = match kind {
+                Kind::Content(hash) => !wanted.contains(&hash),
+                Kind::Unfinished => true,
+                Kind::Document | Kind::Foreign => false,
+            };
+            if goes {
+                std::fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a file these bytes, at once and for good.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(UNFINISHED);
+    let beside = PathBuf::from(name);
+    let mut file =
+        OpenOptions::new().create(true).write(true).truncate(true).mode(OWNER_ONLY).open(&beside)?;
+    file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
