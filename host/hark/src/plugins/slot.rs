@@ -443,7 +443,7 @@ mod tests {
         let config = Config::default().plugin("a");
         let (bad, good) = (ContentHash::of(b"bad"), ContentHash::of(b"good"));
         let mut slot = Slot::default();
-        let knows = |slot: &Slot| slot.known().refused.is_some();
+        let knows = |slot: &Slot| slot.known(&|_| Err(String::new())).refused.is_some();
         slot.refuse(Some(bad), config.clone(), "no good".into());
         slot.same(bad);
         assert!(knows(&slot), "it was only touched");

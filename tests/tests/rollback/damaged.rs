@@ -1,0 +1,112 @@
+//! What is kept is damaged, or cannot be kept.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use hark_tests::cluster::{Kind, run};
+use hark_tests::guests::fixture;
+use hark_tests::hark::Hark;
+
+use super::stage::*;
+
+const ON: &str = "rollback = true\nlimits = { max_attempts = 1 }";
+
+/// Rolls `p` back, and ends the host.
+async fn roll_back(stage: &Stage<'_>) -> Result<()> {
+    stage.create(&["a", "b"]).await?;
+    let mut hark = stage.host(&[("p", GOOD)])?;
+    answers(&hark, "p", 2).await;
+    hark.save("p", &fixture(BAD))?;
+    stands(&hark, "p", "rolled-back", GOOD).await;
+    hark.signal("TERM")?;
+    ensure!(hark.ends().await?.success(), "{}", hark.state());
+    Ok(())
+}
+
+async fn runs_after_another_build(hark: &Hark) -> Result<()> {
+    hark.save("p", &fixture(BETTER))?;
+    answers(hark, "p", 2).await;
+    stands(hark, "p", "good", BETTER).await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_good_version_is_named_and_the_refused_one_stays_so() -> Result<()> {
+    run(Kind::Embedded, async |cluster| {
+        let stage = Stage::new(cluster, ON)?;
+        roll_back(&stage).await?;
+        let good = stage.kept().context("a folder")?.join(format!("{}.wasm", hash(GOOD)));
+        fs::write(&good, fs::read(fixture(BAD))?)?;
+        let hark = stage.host(&[("p", BAD)])?;
+        hark.says(&[
+            "p.wasm is refused: ",
+            " was rolled back at ",
+            "and the last good version cannot take its place: ",
+            &format!("{} is damaged", good.display()),
+        ])
+        .await;
+        let shown = shown(&hark, "p").await?;
+        assert_eq!(
+            (&shown["running"], &shown["refused"]["sha256"]),
+            (&serde_json::Value::Null, &hash(BAD).into())
+        );
+        runs_after_another_build(&hark).await
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_document_is_named_and_is_as_if_it_were_not_there() -> Result<()> {
+    run(Kind::Embedded, async |cluster| {
+        let stage = Stage::new(cluster, ON)?;
+        roll_back(&stage).await?;
+        let kept = stage.kept().context("a folder")?;
+        fs::write(kept.join("versions.json"), "{\"plugins\": ")?;
+        fs::write(kept.join("notes.txt"), "somebody else's")?;
+        let hark = stage.host(&[("p", BAD)])?;
+        stands(&hark, "p", "good", BAD).await;
+        let document = kept.join("versions.json").display().to_string();
+        assert_eq!(
+            lines(&hark, &[" WARN ", &document, "it is damaged", "it is not known what was rolled back"]),
+            1
+        );
+        assert_eq!(lines(&hark, &[" WARN ", "notes.txt is none of Hark's files"]), 1);
+        runs_after_another_build(&hark).await?;
+        assert_eq!(fs::read_to_string(kept.join("notes.txt"))?, "somebody else's");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_can_be_kept_that_is_said_and_rollback_works_until_the_host_ends() -> Result<()> {
+    run(Kind::Embedded, async |cluster| {
+        let stage = Stage::new(cluster, ON)?;
+        stage.create(&["a", "b"]).await?;
+        // As root one may write anywhere: something is in the way instead.
+        let mut first = stage.host(&[("p", GOOD)])?;
+        answers(&first, "p", 2).await;
+        stage.writes(&first, GOOD, None).await;
+        first.signal("TERM")?;
+        ensure!(first.ends().await?.success());
+        let kept = stage.kept().context("a folder")?;
+        fs::remove_dir_all(&kept)?;
+        fs::write(&kept, "in the way")?;
+        let mut hark = stage.host(&[("p", GOOD)])?;
+        answers(&hark, "p", 2).await;
+        hark.says(&["cannot keep versions in ", "rolling back works until the host ends"]).await;
+        hark.save("p", &fixture(BAD))?;
+        stands(&hark, "p", "rolled-back", GOOD).await;
+        assert_eq!(lines(&hark, &["cannot keep versions in "]), 1, "once");
+        // Another host with the same state folder keeps nothing either.
+        let other = stage.host(&[("p", GOOD)])?;
+        other.says(&["versions that can be rolled back to are not kept: another hark "]).await;
+        fs::remove_file(&kept)?;
+        stage.writes(&hark, GOOD, Some(BAD)).await;
+        hark.says(&["versions are kept again in "]).await;
+        hark.signal("TERM")?;
+        ensure!(hark.ends().await?.success());
+        Ok(())
+    })
+    .await
+}
