@@ -11,7 +11,8 @@ use super::reader::segment;
 impl PluginConfig {
     /// The keys that `other` has otherwise, as the file has them.
     pub(crate) fn differing(&self, other: &Self) -> Vec<String> {
-        let Self { settings, treatment, compile, limits, queue, max_attempts, quarantine_after } = self;
+        let Self { settings, treatment, compile, limits, queue, max_attempts, quarantine_after, rollback } =
+            self;
         let Proposal { on_reload, on_restart, delivery, concurrency } = treatment;
         let then = &other.treatment;
         let keys = [
@@ -20,6 +21,8 @@ impl PluginConfig {
             ("delivery", *delivery != then.delivery),
             ("concurrency", *concurrency != then.concurrency),
             ("compile", *compile != other.compile),
+            ("rollback", rollback.is_some() != other.rollback.is_some()),
+            ("rollback_after", rollback.zip(other.rollback).is_some_and(|(now, then)| now != then)),
             ("limits.queue", *queue != other.queue),
             ("limits.max_attempts", *max_attempts != other.max_attempts),
             ("limits.quarantine_after", *quarantine_after != other.quarantine_after),
@@ -82,6 +85,14 @@ mod tests {
     }
 
     #[test]
+    fn how_soon_is_rolled_back_differs_only_where_it_is_at_all() {
+        let (three, seven) = (plugin("rollback = true"), plugin("rollback = true\nrollback_after = 7"));
+        assert_eq!(three.differing(&seven), ["rollback_after"]);
+        assert_eq!(seven.differing(&plugin("")), ["rollback"]);
+        assert!(plugin("rollback_after = 7").differing(&plugin("")).is_empty());
+    }
+
+    #[test]
     fn each_key_that_changed_is_named_as_the_file_has_it() {
         for (key, value) in [
             ("on_reload", "\"continue\""),
@@ -89,6 +100,7 @@ mod tests {
             ("delivery", "\"latest\""),
             ("concurrency", "2"),
             ("compile", "\"fast\""),
+            ("rollback", "true"),
             ("limits.queue", "7"),
             ("limits.max_attempts", "7"),
             ("limits.quarantine_after", "\"off\""),
