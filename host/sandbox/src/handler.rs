@@ -29,6 +29,7 @@ use crate::saved::Saved;
 use crate::starting::{StartReason, Started};
 use crate::text;
 use crate::thread_clock::ThreadClock;
+use crate::usage::Restart;
 
 /// Hands events to a plugin.
 pub struct PluginHandler {
@@ -37,6 +38,8 @@ pub struct PluginHandler {
     seat: Seat,
     /// Why the first instance begins.
     reason: StartReason,
+    /// The instance has handled its last event.
+    is_due: bool,
     recycled: Notices,
     /// Counts the time of the thread that handles the events, from the first call on.
     clock: Option<ThreadClock>,
@@ -76,7 +79,7 @@ impl PluginHandler {
             None => (Seat::Empty(Next { reason, left: None }), Output::new(&context)),
         };
         let setup = Setup { plugin, context, cache, output };
-        Self { setup, seat, reason, recycled: Notices::default(), clock: None }
+        Self { setup, seat, reason, is_due: false, recycled: Notices::default(), clock: None }
     }
 
     async fn attempt(&mut self, delivery: &Delivery) -> Outcome {
@@ -85,26 +88,32 @@ impl PluginHandler {
             return refusal;
         }
         let seat = self.begin(Some(delivery));
-        let (outcome, due) = self.deliver(seat, delivery).await;
+        let outcome = self.deliver(seat, delivery).await;
         self.setup.output.end();
-        if let Some(instance) = due {
-            self.retire(instance).await;
+        if self.is_due {
+            self.retire().await;
         }
         outcome
     }
 
-    /// The outcome, and the instance if it is due to be replaced.
-    async fn deliver(&mut self, seat: Seat, delivery: &Delivery) -> (Outcome, Option<Instance>) {
-        let instance = match self.setup.ready(seat).await {
-            Ok(instance) => instance,
-            Err(Unready { outcome, next }) => {
-                self.seat = Seat::Empty(next);
-                return (outcome, None);
-            }
+    async fn deliver(&mut self, seat: Seat, delivery: &Delivery) -> Outcome {
+        let mut instance = match seat {
+            Seat::Taken(instance) => instance,
+            Seat::Empty(next) => match self.setup.make(next).await {
+                Ok(instance) => instance,
+                Err(Unready { outcome, next }) => {
+                    self.seat = Seat::Empty(next);
+                    return outcome;
+                }
+            },
         };
+        instance.sees(&self.setup.cache);
         match instance.handle(delivery).await {
-            Ok((instance, answer)) => (outcome::of_answer(answer), self.keep(instance)),
-            Err(broken) => (self.setup.thrown_away(self.setup.examine(broken)), None),
+            Ok((instance, answer)) => {
+                self.keep(instance);
+                outcome::of_answer(answer)
+            }
+            Err(broken) => self.setup.thrown_away(self.setup.examine(broken)),
         }
     }
 
@@ -116,17 +125,16 @@ impl PluginHandler {
     }
 
     /// Keeps an instance that answered for the next event, unless it is due to be replaced.
-    fn keep(&mut self, instance: Instance) -> Option<Instance> {
+    fn keep(&mut self, instance: Instance) {
         let Setup { plugin, context, output, .. } = &self.setup;
-        let Some(why) = recycle::due(&context.limits, instance.events(), instance.memory()) else {
-            self.seat = Seat::taken(instance);
-            return None;
-        };
-        context.usage.restart(crate::usage::Restart::Recycle);
-        if let Some(line) = self.recycled.about(&why, plugin.has_lifecycle(), Instant::now()) {
-            output.host_line(LogLevel::Info, &line);
+        if let Some(why) = recycle::due(&context.limits, instance.events(), instance.memory()) {
+            context.usage.restart(Restart::Recycle);
+            if let Some(line) = self.recycled.about(&why, plugin.has_lifecycle(), Instant::now()) {
+                output.host_line(LogLevel::Info, &line);
+            }
+            self.is_due = true;
         }
-        Some(instance)
+        self.seat = Seat::taken(instance);
     }
 }
 

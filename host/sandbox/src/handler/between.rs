@@ -148,11 +148,13 @@ impl PluginHandler {
     }
 
     /// Replaces an instance that is due: what it saves is for the one that the next event begins.
-    pub(super) async fn retire(&mut self, instance: Instance) {
+    pub(super) async fn retire(&mut self) {
+        self.is_due = false;
+        let seat = std::mem::replace(&mut self.seat, Seat::Empty(Next::after_a_fault()));
         let mut next = Next { reason: StartReason::Recycle, left: None };
-        if self.setup.plugin.has_lifecycle() {
+        if let (Seat::Taken(instance), true) = (seat, self.setup.plugin.has_lifecycle()) {
             self.begin(None);
-            let (instance, saved) = self.setup.save(instance.rests()).await;
+            let (instance, saved) = self.setup.save(instance).await;
             match saved {
                 Ok(saved) => next.left = Some(saved),
                 Err(why) => {

@@ -55,7 +55,8 @@ impl Setup {
         Ok(instance)
     }
 
-    async fn make(&self, next: Next) -> Result<Instance, Unready> {
+    /// A fresh instance, on the budget of the call that it is for.
+    pub(super) async fn make(&self, next: Next) -> Result<Instance, Unready> {
         let reason = next.reason;
         let instance = match self.begin(reason).await {
             Ok(instance) => instance,
