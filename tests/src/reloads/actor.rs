@@ -89,6 +89,9 @@ impl Actor {
             refusals: 0,
         };
         actor.register(&content, &runs);
+        if actor.merges() {
+            actor.be_lax();
+        }
         actor.put_back(content).await?;
         actor.runs_now().await?;
         Ok(actor)
