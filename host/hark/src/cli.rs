@@ -44,7 +44,7 @@ pub(crate) enum Command {
         after_help = "The API server lives in memory and listens on loopback only; hark prints the kubectl \
                             line to use.\n.wat files (Wasm text) are plugins too.\n\n\
                             Examples: hark dev --plugins target/plugins\n\
-                            hark dev --build 'make && cp *.wasm $HARK_PLUGINS'"
+                            hark dev --build 'make && cp *.wasm \"$HARK_PLUGINS\"'"
     )]
     Dev(DevArgs),
     /// Look at events that were given up, and have them delivered again
