@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Write, pipe};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hark_tests::cluster::{Cluster, Kind};
@@ -207,6 +207,30 @@ async fn a_screen_and_a_log_that_are_full_cost_their_lines_only() -> Result<()> 
     // That the screen fails.
     reaches(&hark, admin, LOST, &[("sink", "log")], 1.0).await;
     ends_well(&mut hark).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_flood_of_failures_the_log_has_the_first_ten_of_each_kind() -> Result<()> {
+    let (cluster, started) = (cluster().await?, Instant::now());
+    let setup = Setup::new()?.plugin("retry-always", &fixture("retry-always"))?;
+    let mut hark = setup.plugin("permanent", &fixture("permanent"))?.run(cluster.kubeconfig())?;
+    for number in 0..30 {
+        cluster.create(&format!("object-{number}"), "1").await?;
+    }
+    for outcome in ["retry", "permanent"] {
+        let all = |trace: &[hark_tests::trace::Line]| {
+            trace.iter().filter(|line| line.outcome == outcome).count() >= 30
+        };
+        hark.traces(&format!("30 times {outcome}"), all).await;
+    }
+    ends_well(&mut hark).await?;
+    let (log, more) = (hark.stderr(), usize::try_from(started.elapsed().as_secs() / 30)?);
+    for text in [": retry, attempt", ": permanent, attempt"] {
+        let lines = log.lines().filter(|line| line.contains(text)).count();
+        // On a machine so slow that a line has come back meanwhile there may be that one too.
+        assert!((10..=10 + more).contains(&lines), "{lines} lines with {text:?}:\n{log}");
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,6 +45,7 @@ mod options;
 mod patch;
 mod path;
 mod protobuf;
+mod refusals;
 mod registry;
 mod resources;
 mod reviews;
@@ -63,5 +64,6 @@ mod watch;
 mod write;
 
 pub use faults::{Failure, Faults, LastWords, RequestInfo};
+pub use refusals::Refusals;
 pub use server::{Config, Handle, Server, StartError};
 pub use status::{ApiError, Cause, GroupResource, Status};

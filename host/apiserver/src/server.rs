@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::direct;
 use crate::faults::{Faults, LastWords, Rules};
 use crate::kubeconfig;
+use crate::refusals::Refusals;
 use crate::registry::Registry;
 use crate::resources::built_in;
 use crate::service::Service;
@@ -270,7 +271,7 @@ struct Accept {
 
 impl Accept {
     async fn run(self, listener: TcpListener, mut commands: mpsc::Receiver<Command>) {
-        let mut listener = Some(listener);
+        let (mut listener, mut refusals) = (Some(listener), Refusals::default());
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => return,
@@ -280,7 +281,7 @@ impl Accept {
                     // Whoever asked may have given up waiting.
                     let _ = command.done.send(ok);
                 }
-                stream = accept(listener.as_ref()) => self.serve(stream),
+                stream = accept(listener.as_ref(), &mut refusals) => self.serve(stream),
             }
         }
     }
@@ -334,15 +335,15 @@ impl Accept {
 }
 
 /// The next connection; waits for ever while not listening, and after errors such as too many open files.
-async fn accept(listener: Option<&TcpListener>) -> TcpStream {
+async fn accept(listener: Option<&TcpListener>, refusals: &mut Refusals) -> TcpStream {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return stream,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+            Ok((stream, _)) => {
+                refusals.accepted();
+                return stream;
             }
+            Err(error) => refusals.refused(&error).await,
         }
     }
 }

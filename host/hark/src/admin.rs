@@ -23,6 +23,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hark_apiserver::Refusals;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -46,9 +47,6 @@ const CONNECTION: Duration = Duration::from_secs(15);
 
 /// Bytes of a request's head that are read; larger ones are answered with 431.
 const HEAD_BYTES: usize = 16 << 10;
-
-/// Pause after the system refused a connection, as when there are too many open files.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The admin port cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -111,15 +109,15 @@ impl Admin {
 
 /// The admin task. Never ends by itself.
 async fn accept(listener: TcpListener, sources: Arc<Sources>) {
-    let mut connections = Connections::default();
+    let (mut connections, mut refusals) = (Connections::default(), Refusals::default());
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => connections.admit(serve(stream, sources.clone())),
-                Err(error) => {
-                    tracing::warn!("cannot accept a connection: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                Ok((stream, _)) => {
+                    refusals.accepted();
+                    connections.admit(serve(stream, sources.clone()));
                 }
+                Err(error) => refusals.refused(&error).await,
             },
             // Nothing to learn from one that is over; a panic in it was reported by the panic hook.
             Some(_) = connections.tasks.join_next() => {}

@@ -18,6 +18,7 @@ use hark_sandbox::{ContentHash, GuestLine, LogLevel};
 use tokio::time::Instant;
 
 pub(crate) use self::faults::FaultLines;
+use self::faults::Kind;
 use self::screen::Screen;
 use self::trace::{Trace, TraceError};
 use crate::lines::{Lines, Speaker};
@@ -204,39 +205,29 @@ impl Arrival<'_> {
 }
 
 /// What a trap or time-out costs beyond its event.
-const INSTANCE_LOST: &str = "its instance is thrown away, with what it held in memory";
+const INSTANCE_LOST: &str = "; its instance is thrown away, with what it held in memory";
 
-/// A failure is news for the operator of a cluster; a success is not.
+/// A failure is news for the operator of a cluster; a success is not. One line a failure; of many, some.
 fn log_attempt(attempt: &Attempt<'_>) {
-    let Attempt { plugin, subscription, delivery, outcome, took, .. } = attempt;
+    let Attempt { plugin, subscription, delivery, outcome, took, faults, .. } = attempt;
     let (op, key, number) = (delivery.event.op(), delivery.event.key(), delivery.attempt);
-    let micros = took.as_micros();
-    if outcome.is_break() {
-        return log_fault(attempt);
-    }
-    if let Some(unsaid) = attempt.faults.answer(Instant::now()) {
-        tracing::warn!("{plugin}: {unsaid} traps and time-outs before had no line of their own");
-    }
-    match outcome.message() {
-        Some(message) => {
-            let outcome = outcome.as_str();
-            tracing::warn!("{plugin}: {subscription} {op} {key}: {outcome}, attempt {number}: {message}");
+    let now = Instant::now();
+    if !outcome.is_break() {
+        for (kind, unsaid) in faults.answer(now) {
+            tracing::warn!("{plugin}: {unsaid} {} before had no line of their own", kind.plural());
         }
-        None => tracing::debug!("{plugin}: {subscription} {op} {key} ({micros} us)"),
     }
-}
-
-/// One line a fault, with what it cost; of many, some.
-fn log_fault(attempt: &Attempt<'_>) {
-    let Some(unsaid) = attempt.faults.fault(Instant::now()) else { return };
-    let Attempt { plugin, subscription, delivery, outcome, .. } = attempt;
-    let (op, key, number) = (delivery.event.op(), delivery.event.key(), delivery.attempt);
+    let Some(kind) = Kind::of(outcome) else {
+        return tracing::debug!("{plugin}: {subscription} {op} {key} ({} us)", took.as_micros());
+    };
+    let Some(unsaid) = faults.fault(kind, now) else { return };
     let (outcome, message) = (outcome.as_str(), outcome.message().unwrap_or_default());
+    let cost = if kind == Kind::Break { INSTANCE_LOST } else { "" };
     let others = match unsaid {
         0 => String::new(),
         count => format!(" ({count} others before had no line of their own)"),
     };
     tracing::warn!(
-        "{plugin}: {subscription} {op} {key}: {outcome}, attempt {number}: {message}; {INSTANCE_LOST}{others}"
+        "{plugin}: {subscription} {op} {key}: {outcome}, attempt {number}: {message}{cost}{others}"
     );
 }

@@ -1,12 +1,15 @@
-//! Which of a plugin's faults (traps and time-outs) have a line of their own in the log of `hark run`.
+//! Which of a plugin's failures have a line of their own in the log of `hark run`.
 //!
-//! One a plugin, used by whoever reports its attempts. A plugin can trap some thousand times a second; the trace and
-//! the metrics have all of it. Invariants: in any time there are at most [`BURST`] lines and one for each [`EVERY`];
-//! what has none is counted, and the next line, at the latest when the plugin answers again, says how much it was.
+//! One a plugin, used by whoever reports its attempts. A plugin can fail some thousand times a second; the trace and
+//! the metrics have all of it. Each kind has its own count, so that no flood of one hides another. Invariants: of each
+//! kind there are in any time at most [`BURST`] lines and one for each [`EVERY`], whatever is answered in between; what
+//! has none is counted, and the next line says how much it was: that of the next failure of the kind, or one that comes
+//! with an answer once there was none for [`EVERY`].
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use hark_informer::handler::Outcome;
 use tokio::time::Instant;
 
 /// Lines that come without waiting.
@@ -15,24 +18,61 @@ const BURST: u32 = 10;
 /// How long it takes until there may be one more.
 const EVERY: Duration = Duration::from_secs(30);
 
+/// A kind of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A trap or a time-out.
+    Break,
+    /// The plugin wants the event again.
+    Retry,
+    /// The plugin will never handle the event.
+    Permanent,
+}
+
+impl Kind {
+    /// That of an attempt; none if it went well.
+    pub(super) fn of(outcome: &Outcome) -> Option<Self> {
+        match outcome {
+            Outcome::Ok => None,
+            Outcome::Trap(_) | Outcome::Timeout(_) => Some(Self::Break),
+            Outcome::Retry { .. } => Some(Self::Retry),
+            Outcome::Permanent(_) => Some(Self::Permanent),
+        }
+    }
+
+    /// Many of them, in words.
+    pub(super) fn plural(self) -> &'static str {
+        match self {
+            Self::Break => "traps and time-outs",
+            Self::Retry => "retries",
+            Self::Permanent => "permanent failures",
+        }
+    }
+}
+
 /// See the file's head.
 #[derive(Default)]
 pub(crate) struct FaultLines {
-    state: Mutex<State>,
+    breaks: Mutex<State>,
+    retries: Mutex<State>,
+    permanents: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     /// Lines used up of the burst, and when that was last looked at; none: all are there.
     used: Option<(u32, Instant)>,
-    /// Faults without a line since the last one.
+    /// Failures without a line since the last one.
     unsaid: u64,
+    /// The last failure.
+    last: Option<Instant>,
 }
 
 impl FaultLines {
-    /// A fault: if it has a line, how many before it had none.
-    pub(super) fn fault(&self, now: Instant) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    /// A failure: if it has a line, how many before it had none.
+    pub(super) fn fault(&self, kind: Kind, now: Instant) -> Option<u64> {
+        let mut state = self.of(kind).lock().unwrap_or_else(PoisonError::into_inner);
+        state.last = Some(now);
         if state.may_say(now) {
             return Some(std::mem::take(&mut state.unsaid));
         }
@@ -40,14 +80,32 @@ impl FaultLines {
         None
     }
 
-    /// An answer: how many faults before it had no line, if that is to be said now.
-    pub(super) fn answer(&self, now: Instant) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.unsaid > 0 && state.may_say(now) { Some(std::mem::take(&mut state.unsaid)) } else { None }
+    /// An answer: the kinds that are over, of which some had no line, and how many.
+    pub(super) fn answer(&self, now: Instant) -> impl Iterator<Item = (Kind, u64)> {
+        let kinds = [Kind::Break, Kind::Retry, Kind::Permanent];
+        kinds.into_iter().filter_map(move |kind| {
+            let mut state = self.of(kind).lock().unwrap_or_else(PoisonError::into_inner);
+            Some((kind, state.rest(now)?))
+        })
+    }
+
+    fn of(&self, kind: Kind) -> &Mutex<State> {
+        match kind {
+            Kind::Break => &self.breaks,
+            Kind::Retry => &self.retries,
+            Kind::Permanent => &self.permanents,
+        }
     }
 }
 
 impl State {
+    /// How many had no line, if that is to be said now. A failure that comes again and again says it itself, and why it
+    /// failed.
+    fn rest(&mut self, now: Instant) -> Option<u64> {
+        let over = self.last.is_some_and(|last| now.saturating_duration_since(last) >= EVERY);
+        (self.unsaid > 0 && over && self.may_say(now)).then(|| std::mem::take(&mut self.unsaid))
+    }
+
     /// Uses one line up if there is one.
     fn may_say(&mut self, now: Instant) -> bool {
         let (used, since) = self.used.unwrap_or((0, now));
@@ -68,26 +126,45 @@ mod tests {
 
     #[test]
     fn a_burst_has_its_lines_and_then_there_is_one_now_and_then_that_counts_the_others() {
-        let (lines, start) = (FaultLines::default(), Instant::now());
-        let said = |millis: u64| lines.fault(start + Duration::from_millis(millis));
-        // A fault each 10 ms, for 91 s.
-        let all: Vec<(u64, u64)> = (0..9100).filter_map(|step| Some((step * 10, said(step * 10)?))).collect();
-        let burst: Vec<(u64, u64)> = (0..10).map(|step| (step * 10, 0)).collect();
-        let then = [(30_000, 2990), (60_000, 2999), (90_000, 2999)];
-        assert_eq!(all, [burst, then.to_vec()].concat());
+        // A failure each 10 ms, for 91 s, and an answer to another event after each: that gives no line back, and takes
+        // none away.
+        for kind in [Kind::Break, Kind::Retry, Kind::Permanent] {
+            let (lines, start) = (FaultLines::default(), Instant::now());
+            let said = |millis: u64| {
+                let said = lines.fault(kind, start + Duration::from_millis(millis));
+                assert_eq!(lines.answer(start + Duration::from_millis(millis + 5)).next(), None);
+                said
+            };
+            let all: Vec<(u64, u64)> =
+                (0..9100).filter_map(|step| Some((step * 10, said(step * 10)?))).collect();
+            let burst: Vec<(u64, u64)> = (0..10).map(|step| (step * 10, 0)).collect();
+            let then = [(30_000, 2990), (60_000, 2999), (90_000, 2999)];
+            assert_eq!(all, [burst, then.to_vec()].concat(), "{kind:?}");
+        }
     }
 
     #[test]
-    fn an_answer_says_what_had_no_line_and_nothing_else() {
+    fn an_answer_says_what_had_no_line_once_that_is_over_and_nothing_else() {
         let (lines, start) = (FaultLines::default(), Instant::now());
-        assert_eq!(lines.answer(start), None, "there was no fault");
+        let answer = |seconds| lines.answer(start + Duration::from_secs(seconds)).collect::<Vec<_>>();
+        assert_eq!(answer(0), [], "there was no fault");
         for fault in 0..13 {
-            assert_eq!(lines.fault(start), (fault < 10).then_some(0));
+            assert_eq!(lines.fault(Kind::Retry, start), (fault < 10).then_some(0));
         }
-        assert_eq!(lines.answer(start + Duration::from_secs(29)), None, "not yet");
-        assert_eq!(lines.answer(start + Duration::from_secs(30)), Some(3));
-        assert_eq!(lines.answer(start + Duration::from_secs(300)), None, "all is said");
+        assert_eq!(answer(29), [], "not yet");
+        assert_eq!(answer(30), [(Kind::Retry, 3)]);
+        assert_eq!(answer(300), [], "all is said");
         let later = start + Duration::from_secs(3000);
-        assert_eq!((0..13).filter_map(|_| lines.fault(later)).count(), 10, "the whole burst is there again");
+        let again = (0..13).filter_map(|_| lines.fault(Kind::Retry, later)).count();
+        assert_eq!(again, 10, "the whole burst is there again");
+    }
+
+    #[test]
+    fn no_flood_of_one_kind_takes_the_lines_of_another() {
+        let (lines, start) = (FaultLines::default(), Instant::now());
+        assert_eq!((0..1000).filter_map(|_| lines.fault(Kind::Retry, start)).count(), 10);
+        for kind in [Kind::Break, Kind::Permanent] {
+            assert_eq!(lines.fault(kind, start), Some(0), "{kind:?}");
+        }
     }
 }

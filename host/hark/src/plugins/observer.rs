@@ -20,7 +20,7 @@ pub(crate) struct PluginObserver {
     plugin: String,
     kept: DeadLetters,
     output: Arc<Output>,
-    /// Which of its faults have a line in the log.
+    /// Which of its failures have a line in the log.
     pub(super) faults: FaultLines,
     versions: Mutex<Versions>,
 }
