@@ -125,7 +125,10 @@ async fn a_key_of_the_host_that_changes_is_said_to_act_at_the_next_start() -> Re
     fs::write(&file, "[host]\nwasm_stack = \"2MiB\"\n")?;
     hark.says(&["host.wasm_stack changed: acts at the next start"]).await;
     fs::write(&file, "[host]\nwasm_stack = \"2MiB\"\nplugins = \"elsewhere\"\nlog = \"warn\"\n")?;
-    hark.says(&["host.plugins, host.log changed: act at the next start"]).await;
+    hark.says(&["host.plugins, host.log, host.wasm_stack changed: act at the next start"]).await;
+    fs::write(&file, "[host]\nwasm_stack = \"1MiB\"\n")?;
+    let back = async || (occurrences(&hark, "configuration reloaded: ") == 3).then_some(());
+    hark_tests::eventually("what the host runs on to be read", || hark.stderr(), back).await;
     fs::write(&file, "[host]\nlog = \"hark=loud\"\nstate_dir = \"\"\n")?;
     hark.says(&[
         "hark.toml has 2 errors",

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::admin::{self, Admin, AdminAddress, Sources};
 use crate::artefacts;
 use crate::cli::CommonArgs;
-use crate::config::{Config, ConfigError, DevConfig};
+use crate::config::{Config, ConfigError, DevConfig, HostConfig};
 use crate::core_dumps::DumpWriter;
 use crate::dead_letters::DeadLetters;
 use crate::dev::{BuildOptions, Building, Builds, Own, make_plugins_folder_if_built};
@@ -36,6 +36,8 @@ pub(crate) struct ConfigFile {
     /// It was there, or was asked for: its absence is an error.
     expected: bool,
     current: Config,
+    /// What the host was started with, and goes by until it ends.
+    started: HostConfig,
 }
 
 impl ConfigFile {
@@ -47,12 +49,17 @@ impl ConfigFile {
         let expected = named.is_some();
         let path = named.unwrap_or_else(|| PathBuf::from("hark.toml"));
         match Config::load(&path) {
-            Ok(current) => Ok(Self { path, expected: true, current }),
+            Ok(current) => Ok(Self::started(path, true, current)),
             Err(error) if error.is_absence() && !expected => {
-                Ok(Self { path, expected, current: Config::default() })
+                Ok(Self::started(path, expected, Config::default()))
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn started(path: PathBuf, expected: bool, current: Config) -> Self {
+        let started = current.host.clone();
+        Self { path, expected, current, started }
     }
 
     /// Where it is, or would be.
@@ -63,6 +70,11 @@ impl ConfigFile {
     /// What it said when it was last valid.
     pub(crate) fn current(&self) -> &Config {
         &self.current
+    }
+
+    /// Keys of `[host]` that say something else than what the host was started with: they act at the next start.
+    pub(crate) fn waiting(&self) -> Vec<&'static str> {
+        self.current.host.differing(&self.started)
     }
 
     /// Takes what the file says now; none if that is the same as before.
@@ -296,4 +308,30 @@ fn core_dumps_folder(config: &ConfigFile) -> Option<PathBuf> {
 fn open_core_dumps(config: &ConfigFile) -> Option<Arc<DumpWriter>> {
     let opened = DumpWriter::open(&core_dumps_folder(config)?);
     opened.inspect_err(|error| tracing::warn!("no core dumps are kept: {error}")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_the_host_wait_while_they_differ_from_what_it_was_started_with() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("hark.toml");
+        let save = |text: &str| std::fs::write(&path, text).expect("written");
+        save("[host]\nstate_dir = \"a\"\n");
+        let mut file = ConfigFile::find(Some(path.clone())).expect("valid");
+        assert_eq!(file.waiting(), [""; 0]);
+        for (text, waiting) in [
+            ("[host]\nstate_dir = \"b\"\n", &["host.state_dir"][..]),
+            ("[host]\nstate_dir = \"b\"\nlog = \"warn\"\n", &["host.state_dir", "host.log"]),
+            ("[host]\nstate_dir = \"a\"\nlog = \"warn\"\n", &["host.log"]),
+            ("", &["host.state_dir"]),
+            ("[host]\nstate_dir = \"a\"\n", &[]),
+        ] {
+            save(text);
+            assert!(file.take(&Config::load(&path)).expect("valid").is_some(), "{text}");
+            assert_eq!(file.waiting(), waiting, "{text}");
+        }
+    }
 }

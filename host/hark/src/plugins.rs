@@ -114,6 +114,8 @@ pub(crate) struct Manager {
     options: ManagerOptions,
     config: ConfigFile,
     config_error: Option<String>,
+    /// Keys of `[host]` that were last said to act at the next start.
+    waiting: Vec<&'static str>,
     engine: Engine,
     factory: Arc<Factory>,
     output: Arc<Output>,
@@ -147,6 +149,7 @@ impl Manager {
             options,
             config,
             config_error: None,
+            waiting: Vec::new(),
             engine,
             factory,
             output,

@@ -34,8 +34,8 @@ impl Manager {
                 if of_dev || !of_host.is_empty() || !affected.is_empty() {
                     tracing::info!("configuration reloaded: {}", describe(&affected));
                 }
-                waits_for_the_next_start(&of_host);
                 self.config_error = None;
+                self.say_what_waits();
                 let now = Instant::now();
                 for (plugin, slot) in &mut self.slots {
                     if affected.contains_key(plugin) {
@@ -52,6 +52,17 @@ impl Manager {
                     self.config_error = Some(message);
                 }
             }
+        }
+    }
+}
+
+impl Manager {
+    /// Names the keys of the host that act at its next start, if they are others than those named last.
+    fn say_what_waits(&mut self) {
+        let waiting = self.config.waiting();
+        if waiting != self.waiting {
+            waits_for_the_next_start(&waiting);
+            self.waiting = waiting;
         }
     }
 }
@@ -76,7 +87,7 @@ fn some_of(keys: &[String]) -> String {
     }
 }
 
-/// Keys of the host that have changed while it runs.
+/// Keys of the host that are not what it was started with.
 fn waits_for_the_next_start(keys: &[&str]) {
     match keys {
         [] => {}
