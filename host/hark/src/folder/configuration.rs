@@ -54,7 +54,7 @@ impl ConfigurationWatch {
     /// Looks at the file, and reads it if there is something to read. `word` is what was told of it.
     pub(super) fn look(&mut self, word: Word, now: Instant, clock: SystemTime) {
         let stamp = Stamp::read(&self.path);
-        let sight = |stamp| (NAME.to_owned(), Sight { path: self.path.clone(), stamp, word });
+        let sight = |stamp| (NAME.to_owned(), Sight { path: self.path.clone(), stamp, changed: None, word });
         let sights: BTreeMap<String, Sight> = stamp.map(sight).into_iter().collect();
         self.ledger.look(sights, |_| false, now, clock);
         self.act(now);

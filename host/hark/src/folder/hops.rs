@@ -6,6 +6,9 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use super::stamp::Stamp;
 
 /// Links that are followed on one way, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -17,6 +20,8 @@ pub(super) struct Hops {
     pub(super) names: Vec<(PathBuf, OsString)>,
     /// Where the way ends; none if it leads nowhere.
     pub(super) end: Option<PathBuf>,
+    /// When the newest link on the way was made or moved to its place, as the system has it; none if there is no link.
+    pub(super) changed: Option<SystemTime>,
 }
 
 /// Follows `path` from the directory `from`, which has no link in it (`/` for absolute paths).
@@ -46,6 +51,7 @@ pub(super) fn hops(from: &Path, path: &Path) -> Hops {
             return hops;
         }
         links += 1;
+        hops.changed = hops.changed.max(Stamp::of(&metadata).changed());
         let Some(target) = fs::read_link(&next).ok().filter(|_| links <= MAX_LINKS) else { return hops };
         enter(&target, &mut at, &mut ahead);
     }
@@ -93,7 +99,7 @@ mod tests {
         let file = hops(Path::new("/"), &at.join("d/f"));
         assert_eq!((names(&at, &file), file.end.clone()), (vec!["d/f".to_owned()], Some(at.join("d/f"))));
         assert_eq!(hops(&at, Path::new("d/./f")), file, "from wherever one begins");
-        assert_eq!(hops(&at, Path::new("d/../d/")), Hops { names: vec![], end: Some(at.join("d")) });
+        assert_eq!(hops(&at, Path::new("d/../d/")), Hops { end: Some(at.join("d")), ..Hops::default() });
         let through = hops(&at, Path::new("d/f/x"));
         assert_eq!(
             (names(&at, &through), through.end),

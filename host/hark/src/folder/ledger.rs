@@ -50,6 +50,8 @@ pub(super) enum Word {
 pub(super) struct Sight {
     pub(super) path: PathBuf,
     pub(super) stamp: Stamp,
+    /// When it came to be like this, if the system has that.
+    pub(super) changed: Option<SystemTime>,
     pub(super) word: Word,
 }
 
@@ -58,6 +60,9 @@ pub(super) struct Sight {
 pub(crate) struct PluginFile {
     pub(crate) path: PathBuf,
     pub(crate) stamp: Stamp,
+    /// When it came to be like this, by the clock of its file system: the file changed, or a link on the way to it. None
+    /// if nobody knows, as for one that was mounted.
+    pub(crate) changed: Option<SystemTime>,
     /// When a look first found it like this.
     pub(crate) noticed: Instant,
 }
@@ -128,9 +133,9 @@ impl Ledger {
     }
 
     fn see(&mut self, name: String, sight: Sight, now: Instant, clock: SystemTime) {
-        let Sight { path, stamp, word } = sight;
+        let Sight { path, stamp, changed, word } = sight;
         let fresh = || Entry {
-            file: PluginFile { path: path.clone(), stamp, noticed: now },
+            file: PluginFile { path: path.clone(), stamp, changed, noticed: now },
             settled: false,
             left: None,
             due: None,
@@ -219,7 +224,8 @@ mod tests {
         let (begin, clock) = (Instant::now(), UNIX_EPOCH + Duration::from_secs(1001));
         let mut ledger = Ledger::new(Reading { closed_still: Duration::from_millis(closed_still) });
         for (ms, found, want) in steps {
-            let sight = |(number, word)| Sight { path: "a.wasm".into(), stamp: stamp(number), word };
+            let sight =
+                |(number, word)| Sight { path: "a.wasm".into(), stamp: stamp(number), changed: None, word };
             let sights = found.map(|found| ("a".to_owned(), sight(found))).into_iter().collect();
             ledger.look(sights, |_| false, begin + Duration::from_millis(*ms), clock);
             assert_eq!(state(&ledger, begin), *want, "{what}, after {ms} ms");
@@ -312,7 +318,7 @@ mod tests {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let at = |ms| now + Duration::from_millis(ms);
         let mut ledger = Ledger::new(Reading { closed_still: Duration::ZERO });
-        let sight = Sight { path: "a.wasm".into(), stamp: stamp(1), word: Word::Whole };
+        let sight = Sight { path: "a.wasm".into(), stamp: stamp(1), changed: None, word: Word::Whole };
         ledger.look(BTreeMap::from([("a".to_owned(), sight)]), |_| false, now, clock);
         for ms in [10, 5000] {
             ledger.look(BTreeMap::new(), |name| name == "a", at(ms), clock);
@@ -359,7 +365,7 @@ mod tests {
         let (now, later) = (Instant::now(), UNIX_EPOCH + Duration::from_secs(9000));
         let mut ledger = Ledger::new(Reading { closed_still: Duration::from_millis(200) });
         let mut look = |ms, stamp| {
-            let sight = Sight { path: "a.wasm".into(), stamp, word: Word::None };
+            let sight = Sight { path: "a.wasm".into(), stamp, changed: None, word: Word::None };
             ledger.look(
                 BTreeMap::from([("a".to_owned(), sight)]),
                 |_| false,

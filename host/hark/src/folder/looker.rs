@@ -134,6 +134,8 @@ struct Looking {
     once_more: bool,
     /// When the last look was over, and how long it took.
     last: Option<(Instant, Duration)>,
+    /// When it was begun, by the machine's clock.
+    last_begun: Option<SystemTime>,
 }
 
 impl Looking {
@@ -162,6 +164,7 @@ impl Looking {
             seen,
             once_more: false,
             last: None,
+            last_begun: None,
         };
         (looking, receiver, reads)
     }
@@ -232,6 +235,7 @@ impl Looking {
         if !nothing_new || self.seen.borrow().way != self.way {
             self.tell(now);
         }
+        self.last_begun = Some(clock);
     }
 
     /// Whether the look found what the one before did, and time alone changes nothing. So are nearly all looks at an idle
@@ -280,7 +284,8 @@ impl Looking {
         }
         let sight = |(stem, plugin): (&String, &Plugin)| {
             let word = words.of(&plugin.real);
-            (stem.clone(), Sight { path: plugin.path.clone(), stamp: plugin.stamp, word })
+            let changed = believed(plugin, self.last_begun);
+            (stem.clone(), Sight { path: plugin.path.clone(), stamp: plugin.stamp, changed, word })
         };
         let sights = scan.plugins.iter().map(sight).collect();
         self.plugins.look(sights, |stem| scan.disputed.contains_key(stem), now, clock);
@@ -320,6 +325,14 @@ impl Looking {
             differs
         });
     }
+}
+
+/// When a file changed that a look finds changed. None if that was before the last look, which would have found it: what
+/// changed has no time of its own, as a mount or a folder that was moved, or the clocks differ.
+fn believed(plugin: &Plugin, last_begun: Option<SystemTime>) -> Option<SystemTime> {
+    let changed = plugin.changed?;
+    let at_most = changed.checked_add(plugin.stamp.resolution())?;
+    last_begun.is_none_or(|begun| begun <= at_most).then_some(changed)
 }
 
 /// What was told of files.

@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use self::listing::{Found, Listing};
 use super::hops::{Hops, hops};
@@ -42,6 +43,8 @@ pub(super) struct Plugin {
     /// The same without links.
     pub(super) real: PathBuf,
     pub(super) stamp: Stamp,
+    /// When the file changed, or a link on the way to it if that was later.
+    pub(super) changed: Option<SystemTime>,
 }
 
 /// See the file's head.
@@ -107,12 +110,18 @@ pub(super) fn scan(place: &Place, before: Option<&Scan>) -> io::Result<Scan> {
     let mut scan = Scan::default();
     note(&mut scan.interests, &way);
     watch_all(&mut scan.interests, &real);
-    let top = Listing::read(&place.folder, &real, place.text, before)?;
+    let mut top = Listing::read(&place.folder, &real, place.text, before)?;
+    top.is_reached_over(way.changed);
     let folders = scan.folders_in(place, &top, &real);
     let mount = top.mount;
     scan.listings.insert(place.folder.clone(), top);
-    for (folder, real) in folders {
-        scan.list_below(place, folder, real, before);
+    for (folder, real_below) in folders {
+        let is_link = real_below.parent() != Some(&*real) || real_below.file_name() != folder.file_name();
+        let changed = if is_link { way_to(&folder).changed } else { way.changed };
+        scan.list_below(place, folder.clone(), real_below, before);
+        if let Some(listing) = scan.listings.get_mut(&folder) {
+            listing.is_reached_over(changed);
+        }
     }
     if let Some(before) = before {
         let mount_before = before.listings.get(&place.folder).and_then(|listing| listing.mount);
@@ -202,8 +211,8 @@ impl Scan {
         }
         for (stem, files) in claims {
             if let [one] = files[..] {
-                let Found { path, real, stamp, .. } = one.clone();
-                self.plugins.insert(stem.to_owned(), Plugin { path, real, stamp });
+                let Found { path, real, stamp, changed, .. } = one.clone();
+                self.plugins.insert(stem.to_owned(), Plugin { path, real, stamp, changed });
             } else {
                 let paths = files.iter().map(|found| found.path.clone()).collect();
                 self.disputed.insert(stem.to_owned(), paths);

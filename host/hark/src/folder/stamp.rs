@@ -48,7 +48,7 @@ impl Stamp {
     }
 
     /// When the system last saw its content, its name or its owner change. (Renaming sets it too.)
-    pub(crate) fn changed(&self) -> Option<SystemTime> {
+    pub(super) fn changed(&self) -> Option<SystemTime> {
         time(self.changed)
     }
 

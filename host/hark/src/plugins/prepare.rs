@@ -358,7 +358,7 @@ impl Job {
         if running.hash() == hash {
             return None;
         }
-        timings::detected(self.file.stamp.changed()?, now)
+        timings::detected(self.file.changed?, now)
     }
 
     /// Compiles it, or finds it compiled. Given up when the file is another one meanwhile.

@@ -348,7 +348,7 @@ mod tests {
         let path = folder.path().join("a.wasm");
         std::fs::write(&path, content).expect("written");
         let noticed = now.checked_sub(Duration::from_secs(60)).expect("the machine has been up for longer");
-        PluginFile { stamp: Stamp::read(&path).expect("there"), path, noticed }
+        PluginFile { stamp: Stamp::read(&path).expect("there"), changed: None, path, noticed }
     }
 
     fn is_begun(slot: &mut Slot, config: &PluginConfig, now: Instant) -> bool {

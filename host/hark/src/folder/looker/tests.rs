@@ -230,3 +230,36 @@ fn looks_at_a_thousand_files_that_did_not_change_tell_nothing_until_one_does() {
     assert!(seen.has_changed().expect("open"));
     assert_eq!(settled(&seen.borrow(), "p7").map(|file| file.stamp.size()), Some(2));
 }
+
+#[test]
+fn a_change_that_is_older_than_the_look_before_has_no_time() {
+    let folder = Folder::new();
+    fs::write(folder.path("a.wasm"), "1").expect("written");
+    let scan = scan(&folder.options(WatchMode::Poll, POLL).place, None).expect("readable");
+    let plugin = &scan.plugins["a"];
+    let changed = plugin.changed.expect("a time");
+    let tick = plugin.stamp.resolution();
+    assert_eq!(believed(plugin, None), Some(changed), "there was no look before");
+    assert_eq!(believed(plugin, Some(changed - tick)), Some(changed));
+    assert_eq!(believed(plugin, Some(changed + tick)), Some(changed), "clocks have ticks");
+    assert_eq!(believed(plugin, Some(changed + tick + Duration::from_nanos(1))), None);
+
+    let (mut looking, seen) = folder.looking();
+    let begin = Instant::now();
+    let mut look = |ms, clock| {
+        looking.look(Cause::Clock, begin + Duration::from_millis(ms), clock);
+        let seen = seen.borrow().clone();
+        match seen.files.get("a") {
+            Some(Standing::Settled(file) | Standing::Settling(file)) => file.changed,
+            other => panic!("{other:?}"),
+        }
+    };
+    fs::rename(folder.path("a.wasm"), folder.at.join("old")).expect("renamed");
+    fs::create_dir(folder.path("s")).expect("made");
+    fs::write(folder.path("s/a.wasm"), "22").expect("written");
+    let later = SystemTime::now() + Duration::from_secs(5);
+    assert!(look(0, later).is_some(), "the first look");
+    assert!(look(500, later).is_some(), "it stays");
+    fs::rename(folder.path("s"), folder.path("t")).expect("renamed");
+    assert_eq!(look(1000, later), None, "the folder was moved, which the file does not know");
+}

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirEntry, FileType, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::io::Errno;
 
@@ -23,6 +24,8 @@ pub(super) struct Found {
     /// The same without links.
     pub(super) real: PathBuf,
     pub(super) stamp: Stamp,
+    /// When it changed, or a link on the way to it if that was later.
+    pub(super) changed: Option<SystemTime>,
     /// The mount that it is on, if it is reached by a link.
     pub(super) mount: Option<Mount>,
 }
@@ -78,6 +81,13 @@ impl Listing {
         Ok(listing)
     }
 
+    /// The newest link on the way to the folder itself changed then.
+    pub(super) fn is_reached_over(&mut self, changed: Option<SystemTime>) {
+        for found in &mut self.found {
+            found.changed = found.changed.max(changed);
+        }
+    }
+
     fn sort(
         &mut self,
         entry: &DirEntry,
@@ -126,7 +136,7 @@ impl Listing {
 
     fn may_be_plugin(&mut self, entry: Entry<'_>, way: Option<Hops>, metadata: io::Result<Metadata>) {
         let is_link = way.is_some();
-        let end = way.as_ref().and_then(|way| way.end.clone());
+        let (end, link) = way.as_ref().map_or((None, None), |way| (way.end.clone(), way.changed));
         self.ways.extend(way);
         let Entry { path, real, before } = entry;
         match (metadata, stem(&path)) {
@@ -134,7 +144,9 @@ impl Listing {
                 let name = path.file_name().unwrap_or_default();
                 let real = end.unwrap_or_else(|| real.join(name));
                 let mount = if is_link { real.parent().and_then(Mount::of) } else { None };
-                self.found.push(Found { stem, stamp: Stamp::of(&metadata), path, real, mount });
+                let stamp = Stamp::of(&metadata);
+                let changed = stamp.changed().max(link);
+                self.found.push(Found { stem, stamp, changed, path, real, mount });
             }
             (Ok(metadata), Err(reason)) if metadata.is_file() => self.refused.push((path, reason)),
             (Ok(_), _) => self.refused.push((path, "it is not a regular file".to_owned())),

@@ -223,3 +223,37 @@ fn what_was_not_told_of_is_found_where_it_should_have_been() {
     fs::remove_file(at.join("a.wasm")).expect("removed");
     assert!(should(&look(&at)));
 }
+
+#[test]
+fn a_file_has_changed_when_the_newest_link_on_the_way_to_it_has() {
+    let (_folder, at) = folder(&["1/a.wasm", "1/s/b.wasm", "2/s/c.wasm"]);
+    let changed = |path: &Path| {
+        let metadata = fs::symlink_metadata(path).expect("there");
+        Stamp::of(&metadata).changed().expect("a time")
+    };
+    let top = at.join("1");
+    assert_eq!(look(&top).plugins["a"].changed, Some(changed(&top.join("a.wasm"))), "no link");
+    // Each link is newer than all before.
+    let link = |target: &str, path: PathBuf| {
+        let before = SystemTime::now();
+        loop {
+            symlink(target, &path).expect("a link");
+            if changed(&path) > before {
+                return changed(&path);
+            }
+            fs::remove_file(&path).expect("removed");
+        }
+    };
+    fs::rename(top.join("a.wasm"), top.join("a")).expect("renamed");
+    let file = link("a", top.join("d.wasm"));
+    assert_eq!(look(&top).plugins["d"].changed, Some(file), "of the file");
+    let below = link("../2/s", top.join("t"));
+    let found = look(&top);
+    assert_eq!(found.plugins["c"].changed, Some(below), "of its folder");
+    assert_eq!(found.plugins["b"].changed, Some(changed(&top.join("s/b.wasm"))), "a folder that is none");
+    let current = link("1", at.join("current"));
+    let found = look(&at.join("current"));
+    for plugin in ["b", "c", "d"] {
+        assert_eq!(found.plugins[plugin].changed, Some(current), "of all: {plugin}");
+    }
+}
