@@ -75,6 +75,8 @@ async fn a_broken_file_leaves_the_old_version_in_place_and_is_reported_once() ->
         assert_eq!(occurrences(&hark, "counter.wasm is refused: "), number + 1, "{}", hark.stderr());
     }
     assert_eq!(occurrences(&hark, "goes on"), faults.len());
+    hark.save("counter", &fixture("counter-v1"))?;
+    hark.says(&["counter: its file is good again"]).await;
     hark.save("counter", &fixture("describe-error"))?;
     hark.says(&["counter.wasm is refused: ", "settings: channel is missing"]).await;
     hark.save("counter", &fixture("describe-bad-pointer"))?;
@@ -105,6 +107,9 @@ async fn settings_choose_what_event_log_watches_and_act_when_the_file_is_saved()
         "what was configured before stays",
     ])
     .await;
+    fs::write(&file, config)?;
+    hark.says(&["hark.toml holds again"]).await;
+    assert_eq!(occurrences(&hark, "configuration reloaded"), 0, "{}", hark.stderr());
     fs::write(&file, "[plugins.event-log.settings]\nkinds = [\"v1/ConfigMap\"]\n")?;
     told(&hark, "event-log", "default/a").await;
     hark.says(&[", new configuration (event-log ", "ms (read ", "subscriptions: 0 kept, 1 added, 1 removed"])
@@ -236,6 +241,9 @@ async fn a_folder_that_is_not_there_is_waited_for() -> Result<()> {
     .await;
     cluster.create("a", "x").await?;
     told(&hark, "counter", "default/a").await;
+    fs::rename(hark.folder().join("away"), hark.folder().join("later"))?;
+    let again = async || (occurrences(&hark, "plugins folder later can be read now") == 2).then_some(());
+    hark_tests::eventually("both to be over", || hark.state(), again).await;
     assert_eq!(occurrences(&hark, "stopped"), 0, "a folder that cannot be read stops nothing");
     Ok(())
 }

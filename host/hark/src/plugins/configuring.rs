@@ -1,7 +1,7 @@
 //! The configuration file changes under a running host.
 //!
 //! Used by the manager. Invariant: a file that is not valid as a whole changes nothing, and what is wrong with it is said
-//! once.
+//! once, as is that it is not any more.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl Manager {
             self.slots.keys().map(|plugin| (plugin.clone(), self.config.current().plugin(plugin))).collect();
         let host = self.config.current().host.clone();
         match self.config.take(&read) {
-            Ok(None) => self.config_error = None,
+            Ok(None) => self.config_is_good(read.is_ok()),
             Ok(Some(config)) => {
                 let differing = |(plugin, old): (&String, &PluginConfig)| {
                     let keys = config.plugin(plugin).differing(old);
@@ -34,7 +34,7 @@ impl Manager {
                 if of_dev || !of_host.is_empty() || !affected.is_empty() {
                     tracing::info!("configuration reloaded: {}", describe(&affected));
                 }
-                self.config_error = None;
+                self.config_is_good(true);
                 self.say_what_waits();
                 let now = Instant::now();
                 for (plugin, slot) in &mut self.slots {
@@ -57,6 +57,14 @@ impl Manager {
 }
 
 impl Manager {
+    /// What was wrong with the file is not any more: it was mended, or else is gone as it was at the start.
+    fn config_is_good(&mut self, is_there: bool) {
+        if self.config_error.take().is_some() {
+            let how = if is_there { "holds again" } else { "is gone again, as at the start" };
+            tracing::info!("{} {how}", self.config.path().display());
+        }
+    }
+
     /// Names the keys of the host that act at its next start, if they are others than those named last.
     fn say_what_waits(&mut self) {
         let waiting = self.config.waiting();

@@ -52,9 +52,13 @@ impl Manager {
             }
             Preparation::Same { hash } => {
                 slot.trial.found(&hash);
+                let same = slot.same(hash, &config);
                 // Nobody noticed a change if it was only looked at once more.
-                if !slot.same(hash) {
+                if !same.once_more {
                     self.reloads.count(Reload::Unchanged);
+                }
+                if same.good_again {
+                    self.output.news(&plugin, LogLevel::Info, "its file is good again");
                 }
             }
             Preparation::Stale => {

@@ -1,7 +1,7 @@
 //! What the looks found, brought into every slot.
 //!
-//! Used by the manager. Invariants: each fault of the folder is reported once, and again only after it was gone; one that
-//! holds for a moment only is none (a folder or link that is being replaced in two steps, as kubelet and `mv` do it); a
+//! Used by the manager. Invariants: each fault of the folder is reported once, and again only after it was gone; that
+//! something can be read that could not is said too; one that holds for a moment only is none (a folder or link that is being replaced in two steps, as kubelet and `mv` do it); a
 //! plugin stops only when the looks say that its file is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,28 @@ const LASTING: Duration = Duration::from_millis(400);
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     /// Each, with when it is to be said; none if it was.
-    due: BTreeMap<(Grade, String), Option<Instant>>,
+    due: BTreeMap<Complaint, Option<Instant>>,
+    /// What is to be said when those are over that were said.
+    open: BTreeSet<String>,
+}
+
+/// Something wrong, or odd.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Complaint {
+    grade: Grade,
+    text: String,
+    /// What is said when it is over, if that does not show otherwise. The same for all that is wrong with one thing.
+    over: Option<String>,
+}
+
+impl Complaint {
+    fn new(grade: Grade, text: String) -> Self {
+        Self { grade, text, over: None }
+    }
+
+    fn unreadable(text: String, over: String) -> Self {
+        Self { grade: Grade::Warning, text, over: Some(over) }
+    }
 }
 
 /// How bad it is.
@@ -37,12 +58,16 @@ enum Grade {
 }
 
 impl Complaints {
-    /// Takes in all that is wrong now, and forgets what is not any more.
-    fn are(&mut self, all: BTreeSet<(Grade, String)>, now: Instant) {
+    /// Takes in all that is wrong now, and forgets what is not any more: gives what is to be said of that.
+    fn are(&mut self, all: BTreeSet<Complaint>, now: Instant) -> Vec<String> {
+        let still: BTreeSet<&String> = all.iter().filter_map(|complaint| complaint.over.as_ref()).collect();
+        let over: Vec<String> = self.open.iter().filter(|over| !still.contains(over)).cloned().collect();
+        self.open.retain(|over| still.contains(over));
         self.due.retain(|complaint, _| all.contains(complaint));
         for complaint in all {
             self.due.entry(complaint).or_insert(Some(now + LASTING));
         }
+        over
     }
 
     /// When there is something to say.
@@ -52,22 +77,24 @@ impl Complaints {
 
     /// Says what is due.
     pub(super) fn say(&mut self, now: Instant) {
-        for (grade, complaint) in self.take_due(now) {
+        for Complaint { grade, text, .. } in self.take_due(now) {
             match grade {
-                Grade::Error => tracing::error!("{complaint}"),
-                Grade::Warning => tracing::warn!("{complaint}"),
-                Grade::Remark => tracing::info!("{complaint}"),
+                Grade::Error => tracing::error!("{text}"),
+                Grade::Warning => tracing::warn!("{text}"),
+                Grade::Remark => tracing::info!("{text}"),
             }
         }
     }
 
-    fn take_due(&mut self, now: Instant) -> Vec<&(Grade, String)> {
-        let due = self.due.iter_mut().filter(|(_, due)| due.is_some_and(|due| due <= now));
-        due.map(|(complaint, due)| {
-            *due = None;
-            complaint
-        })
-        .collect()
+    fn take_due(&mut self, now: Instant) -> Vec<Complaint> {
+        let mut said = Vec::new();
+        for (complaint, due) in &mut self.due {
+            if due.take_if(|due| *due <= now).is_some() {
+                self.open.extend(complaint.over.clone());
+                said.push(complaint.clone());
+            }
+        }
+        said
     }
 }
 
@@ -97,24 +124,27 @@ impl Manager {
             FolderState::Unseen => return,
             FolderState::Unreadable(error) => {
                 let complaint = format!("cannot read plugins folder {folder}: {error}; what runs goes on");
-                all.insert((Grade::Warning, complaint));
+                let over = format!("plugins folder {folder} can be read now");
+                all.insert(Complaint::unreadable(complaint, over));
+                // What lies in it is as it was.
+                all.extend(complaints(&seen));
             }
             FolderState::Readable => {
                 if self.slots.is_empty() && seen.files.is_empty() {
-                    all.insert((
-                        Grade::Warning,
-                        format!("no plugins in {folder} yet: copy a .wasm file there"),
-                    ));
+                    let complaint = format!("no plugins in {folder} yet: copy a .wasm file there");
+                    all.insert(Complaint::new(Grade::Warning, complaint));
                 }
                 let tables = self.tables_without_plugin(&seen);
-                all.extend(tables.into_iter().map(|complaint| (Grade::Warning, complaint)));
+                all.extend(tables.into_iter().map(|complaint| Complaint::new(Grade::Warning, complaint)));
                 all.extend(complaints(&seen));
             }
         }
         if seen.way != Way::Events {
-            all.insert((Grade::Remark, format!("plugins folder {folder}: {}", seen.way)));
+            all.insert(Complaint::new(Grade::Remark, format!("plugins folder {folder}: {}", seen.way)));
         }
-        self.complaints.are(all, Instant::now());
+        for over in self.complaints.are(all, Instant::now()) {
+            tracing::info!("{over}");
+        }
     }
 
     /// A misspelt name would otherwise be a table that silently means nothing.
@@ -173,17 +203,20 @@ pub(super) fn disputes(disputed: &BTreeMap<String, Vec<PathBuf>>) -> BTreeMap<St
 }
 
 /// What is wrong in the folder, apart from what is wrong in the files.
-fn complaints(seen: &Seen) -> Vec<(Grade, String)> {
+fn complaints(seen: &Seen) -> Vec<Complaint> {
     let disputed = disputes(&seen.disputed).into_iter();
-    let disputed = disputed.map(|(plugin, message)| (Grade::Error, format!("{plugin}: {message}")));
+    let disputed =
+        disputed.map(|(plugin, message)| Complaint::new(Grade::Error, format!("{plugin}: {message}")));
     let unreadable = seen.unreadable.iter();
-    let unreadable = unreadable
-        .map(|(path, reason)| (Grade::Warning, format!("cannot read {path:?}: {reason}; what runs goes on")));
+    let unreadable = unreadable.map(|(path, reason)| {
+        let over = format!("{path:?} can be read now, or is gone");
+        Complaint::unreadable(format!("cannot read {path:?}: {reason}; what runs goes on"), over)
+    });
     let refused = seen.refused.iter();
-    let refused = refused.map(|(path, reason)| (Grade::Warning, format!("{path:?}: {reason}")));
+    let refused = refused.map(|(path, reason)| Complaint::new(Grade::Warning, format!("{path:?}: {reason}")));
     let twins = seen.twins.iter();
     let twins = twins.map(|(path, first)| {
-        (Grade::Remark, format!("{path:?} is {first:?} under another name: one plugin"))
+        Complaint::new(Grade::Remark, format!("{path:?} is {first:?} under another name: one plugin"))
     });
     disputed.chain(unreadable).chain(refused).chain(twins).collect()
 }
@@ -194,12 +227,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_once_and_not_if_it_passes_at_once() {
-        let (start, text) = (Instant::now(), |text: &str| (Grade::Warning, text.to_owned()));
+        let (start, text) = (Instant::now(), |text: &str| Complaint::new(Grade::Warning, text.to_owned()));
         let at = |ms| start + Duration::from_millis(ms);
         let mut complaints = Complaints::default();
         let mut said = |all: &[&str], ms| -> Vec<String> {
             complaints.are(all.iter().map(|complaint| text(complaint)).collect(), at(ms));
-            complaints.take_due(at(ms)).into_iter().map(|(_, complaint)| complaint.clone()).collect()
+            complaints.take_due(at(ms)).into_iter().map(|complaint| complaint.text).collect()
         };
         let nothing = Vec::<String>::new();
         assert_eq!(said(&["lasts", "passes"], 0), nothing);
@@ -231,6 +264,31 @@ mod tests {
             (Grade::Warning, "\"p/b\\n.wasm\": odd"),
             (Grade::Remark, "\"p/s/c.wasm\" is \"p/c.wasm\" under another name: one plugin"),
         ];
-        assert_eq!(complaints(&seen), want.map(|(grade, text)| (grade, text.to_owned())));
+        let all = complaints(&seen);
+        let told: Vec<_> = all.iter().map(|complaint| (complaint.grade, complaint.text.as_str())).collect();
+        assert_eq!(told, want);
+        let over: Vec<_> = all.iter().filter_map(|complaint| complaint.over.as_deref()).collect();
+        assert_eq!(over, ["\"p/t\" can be read now, or is gone"]);
+    }
+
+    #[test]
+    fn that_something_can_be_read_again_is_said_once_if_it_was_said_that_it_could_not() {
+        let start = Instant::now();
+        let mut complaints = Complaints::default();
+        let mut over = |wrong: &[&str], ms| -> Vec<String> {
+            let all = wrong.iter().map(|text| Complaint::unreadable((*text).into(), "over".into())).collect();
+            let now = start + Duration::from_millis(ms);
+            let over = complaints.are(all, now);
+            complaints.take_due(now);
+            over
+        };
+        let nothing = Vec::<String>::new();
+        assert_eq!(over(&["no"], 0), nothing);
+        assert_eq!(over(&[], 399), nothing, "nobody heard of it");
+        assert_eq!(over(&["no"], 1000), nothing);
+        assert_eq!(over(&["no"], 1400), nothing, "said");
+        assert_eq!(over(&["no, for another reason"], 2000), nothing, "it goes on");
+        assert_eq!(over(&[], 2100), ["over"]);
+        assert_eq!(over(&[], 3000), nothing, "once");
     }
 }

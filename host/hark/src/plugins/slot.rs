@@ -118,6 +118,15 @@ pub(crate) enum Begin {
     Paced,
 }
 
+/// What became of a file whose content was known.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Same {
+    /// It was only looked at once more.
+    pub(crate) once_more: bool,
+    /// It was refused, and is what runs.
+    pub(crate) good_again: bool,
+}
+
 /// Contents that need not be compiled again: the one that runs, and the one that was refused.
 #[derive(Default)]
 pub(crate) struct Known {
@@ -245,13 +254,18 @@ impl Slot {
         self.took_over = (self.generation, SystemTime::now());
     }
 
-    /// What was read is what runs, or what was refused before. Says whether it was only looked at once more.
-    pub(crate) fn same(&mut self, hash: ContentHash) -> bool {
-        let again = self.verifying;
+    /// What was read is what runs, or what was refused before with the same part of the operator's.
+    pub(crate) fn same(&mut self, hash: ContentHash, config: &PluginConfig) -> Same {
+        let once_more = self.verifying;
         self.is_done();
         self.hindered = 0;
-        self.refusal = self.refusal.take().filter(|refusal| refusal.hash == Some(hash));
-        again
+        let refused = self.refused.as_ref().is_some_and(|(content, with)| *content == hash && with == config);
+        let is_over = |refusal: &mut Refusal| !refused || refusal.hash != Some(hash);
+        let was_refused = self.refusal.take_if(is_over).is_some();
+        // What was rolled back is known too, and no good.
+        let rolled_back = self.trial.rolled_back().is_some_and(|it| it.hash == hash);
+        let good_again = was_refused && !rolled_back;
+        Same { once_more, good_again }
     }
 
     /// What was read had changed meanwhile: the next look will say so. If it does not, it is tried again soon.
@@ -426,11 +440,18 @@ mod tests {
         let (bad, good) = (ContentHash::of(b"bad"), ContentHash::of(b"good"));
         let mut slot = Slot::default();
         let message = |slot: &Slot| slot.view("a").refusal.map(|refusal| refusal.message);
+        let said = |good_again| Same { once_more: false, good_again };
         slot.refuse(Some(bad), config.clone(), "no good".into());
-        assert!(!slot.same(bad));
+        assert_eq!(slot.same(bad, &config), said(false));
         assert_eq!(message(&slot).as_deref(), Some("no good"), "it was only touched");
-        assert!(!slot.same(good));
+        assert_eq!(slot.same(good, &config), said(true));
         assert_eq!(message(&slot), None, "what runs was put back");
+        assert_eq!(slot.same(good, &config), said(false), "once");
+        let other = PluginConfig { queue: 5, ..config.clone() };
+        slot.refuse(Some(good), other.clone(), "wrong settings".into());
+        assert_eq!(slot.same(good, &other), said(false));
+        assert_eq!(slot.same(good, &config), said(true), "its settings were put back");
+        assert_eq!(message(&slot), None);
         slot.refuse(Some(bad), config, "no good".into());
         slot.settled();
         assert_eq!(message(&slot), None, "another version has taken over");
@@ -445,9 +466,9 @@ mod tests {
         let mut slot = Slot::default();
         let knows = |slot: &Slot| slot.known(&|_| Err(String::new())).refused.is_some();
         slot.refuse(Some(bad), config.clone(), "no good".into());
-        slot.same(bad);
+        slot.same(bad, &config);
         assert!(knows(&slot), "it was only touched");
-        slot.same(good);
+        slot.same(good, &config);
         assert!(!knows(&slot), "what runs was put back");
         slot.refuse(Some(bad), config.clone(), "no good".into());
         slot.settled();
@@ -473,7 +494,7 @@ mod tests {
         assert!(is_begun(&mut slot, &config, sure));
         assert_eq!(slot.view("a").coming, Coming::Nothing, "nobody need know");
         assert!(!is_begun(&mut slot, &config, sure), "one after the other");
-        assert!(slot.same(ContentHash::of(b"1")), "nor that it was");
+        assert!(slot.same(ContentHash::of(b"1"), &config).once_more, "nor that it was");
         assert!(!is_begun(&mut slot, &config, sure + SOON), "once");
         assert_eq!(slot.due(), None);
 
