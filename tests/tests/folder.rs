@@ -119,6 +119,26 @@ async fn settings_choose_what_event_log_watches_and_act_when_the_file_is_saved()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_changes_all_the_time_is_said_to_and_read_when_it_is_still() -> Result<()> {
+    let cluster = cluster().await?;
+    let hark =
+        Setup::new()?.config("")?.plugin("counter", &fixture("counter-v1"))?.run(cluster.kubeconfig())?;
+    hark.says(&["counter started"]).await;
+    let file = hark.folder().join("hark.toml");
+    let said = "hark.toml changes all the time: it is read once it has been still for 0.2 s";
+    let mut saved = 0;
+    let save = async || {
+        saved += 1;
+        fs::write(&file, format!("[plugins.counter.limits]\nqueue = {}\n", 1000 + saved)).ok()?;
+        (occurrences(&hark, said) > 0).then_some(())
+    };
+    hark_tests::eventually("the unrest to be said", || hark.state(), save).await;
+    hark.says(&["configuration reloaded: 1 plugin affected: counter (limits.queue)"]).await;
+    assert_eq!(occurrences(&hark, said), 1, "{}", hark.stderr());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_the_host_that_changes_is_said_to_act_at_the_next_start() -> Result<()> {
     let cluster = cluster().await?;
     let hark = Setup::new()?

@@ -2,7 +2,8 @@
 //!
 //! Used by the looker. It may be reached by links, come later, be replaced, or go. Invariants: it is read when it is whole
 //! and has been still, since many ways of writing a file empty it first, and an empty file is a valid one; what was read
-//! counts only if the file was not changed meanwhile; that it is gone is said only when it stays so.
+//! counts only if the file was not changed meanwhile; that it is gone is said only when it stays so; that it changes all the
+//! time is said once, until it has been still.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,11 +22,25 @@ use crate::config::{Config, ConfigError};
 /// How long the configuration file must have been still before it is read.
 const STILL: Duration = Duration::from_millis(200);
 
+/// How long the file may change before it is said that it is not read meanwhile.
+const RESTLESS: Duration = Duration::from_secs(5);
+
 /// What the file says, or why it says nothing.
 pub(crate) type Read = Arc<Result<Config, ConfigError>>;
 
 /// The file's name in its ledger, where it is alone.
 const NAME: &str = "";
+
+/// For how long it could not be read since it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unrest {
+    /// It is still, or not there.
+    None,
+    /// It changes since then.
+    Since(Instant),
+    /// That was said.
+    Said,
+}
 
 /// See the file's head.
 pub(super) struct ConfigurationWatch {
@@ -35,6 +50,7 @@ pub(super) struct ConfigurationWatch {
     acted_on: Option<Stamp>,
     /// When it is read once more, since it was read so soon that another change may have the same stamp.
     again: Option<Instant>,
+    unrest: Unrest,
     /// What was read.
     reads: watch::Sender<Option<Read>>,
 }
@@ -43,7 +59,7 @@ impl ConfigurationWatch {
     pub(super) fn new(path: PathBuf) -> (Self, watch::Receiver<Option<Read>>) {
         let (reads, receiver) = watch::channel(None);
         let ledger = Ledger::new(Reading { closed_still: STILL });
-        (Self { path, ledger, acted_on: None, again: None, reads }, receiver)
+        (Self { path, ledger, acted_on: None, again: None, unrest: Unrest::None, reads }, receiver)
     }
 
     /// The names that a change of the file goes by.
@@ -58,6 +74,27 @@ impl ConfigurationWatch {
         let sights: BTreeMap<String, Sight> = stamp.map(sight).into_iter().collect();
         self.ledger.look(sights, |_| false, now, clock);
         self.act(now);
+        if self.is_restless(now) {
+            tracing::warn!(
+                "{} changes all the time: it is read once it has been still for {} s",
+                self.path.display(),
+                STILL.as_secs_f64()
+            );
+        }
+    }
+
+    /// Whether it has changed for so long that it is to be said now. One that is replaced may be missing in between.
+    fn is_restless(&mut self, now: Instant) -> bool {
+        match (self.ledger.standings().get(NAME), self.unrest) {
+            (None | Some(Standing::Settled(_)), _) => self.unrest = Unrest::None,
+            (Some(Standing::Settling(_)), Unrest::None) => self.unrest = Unrest::Since(now),
+            (Some(Standing::Settling(_)), Unrest::Since(since)) if now - since >= RESTLESS => {
+                self.unrest = Unrest::Said;
+                return true;
+            }
+            (Some(Standing::Settling(_) | Standing::Leaving), _) => {}
+        }
+        false
     }
 
     fn act(&mut self, now: Instant) {
@@ -138,5 +175,32 @@ mod tests {
         fs::write(&path, "").expect("written");
         assert_eq!(look(9100, Word::Whole).0, Some(9300));
         assert_eq!(look(9300, Word::None), (None, Some(Ok(()))));
+    }
+
+    #[test]
+    fn one_that_changes_all_the_time_is_said_to_once_until_it_has_been_still() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("hark.toml");
+        let (mut watch, reads) = ConfigurationWatch::new(path.clone());
+        let begin = Instant::now();
+        let mut size = 0;
+        let mut change = |watch: &mut ConfigurationWatch, ms| {
+            size += 1;
+            fs::write(&path, "\n".repeat(size)).expect("written");
+            let now = begin + Duration::from_millis(ms);
+            watch.look(Word::Whole, now, SystemTime::UNIX_EPOCH);
+            watch.unrest
+        };
+        for ms in (0..5000).step_by(100) {
+            assert_eq!(change(&mut watch, ms), Unrest::Since(begin), "{ms}");
+        }
+        assert_eq!(change(&mut watch, 5000), Unrest::Said);
+        assert!(!watch.is_restless(begin + Duration::from_secs(20)), "once");
+        assert!(!reads.has_changed().expect("open"), "it is not read");
+        watch.look(Word::None, begin + Duration::from_millis(5200), SystemTime::UNIX_EPOCH);
+        assert_eq!(watch.unrest, Unrest::None);
+        assert!(reads.has_changed().expect("open"), "it was still");
+        let later = begin + Duration::from_millis(6000);
+        assert_eq!(change(&mut watch, 6000), Unrest::Since(later), "anew");
     }
 }
