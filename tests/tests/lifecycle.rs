@@ -111,6 +111,9 @@ async fn a_count_goes_on_over_twenty_reloads_under_a_stream(cluster: &mut Cluste
             made += 1;
         }
     }
+    // The last version has at least this one.
+    cluster.create(&format!("map-{made:03}"), "1").await?;
+    made += 1;
     let trace = hark.traces("every object", |trace| ours(trace, "stateful").len() >= made).await;
     let lines = reloaded(&hark, "stateful", RELOADS).await;
     assert_eq!(lines.len(), RELOADS);
