@@ -6,10 +6,10 @@
 //! no good may show on one cluster only. Invariants: folders that Hark makes are their owner's alone; a folder is a host's for as long as that
 //! holds its lock, which the system takes from a process that dies.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +18,12 @@ use serde::{Deserialize, Serialize};
 
 /// Characters of a folder's name that come from the API server's address.
 const NAME_MAX: usize = 100;
+
+/// The mode of a file: of nobody else's business.
+pub(crate) const OWNER_ONLY: u32 = 0o600;
+
+/// What ends a file's name while it is written, behind a dot.
+pub(crate) const UNFINISHED: &str = "new";
 
 /// Why nothing can be kept.
 #[derive(Debug, thiserror::Error)]
@@ -241,6 +247,24 @@ fn note_path(folder: &Path) -> PathBuf {
 
 fn open(path: &Path, truncate: bool) -> io::Result<File> {
     OpenOptions::new().create(true).write(true).truncate(truncate).mode(0o600).open(path)
+}
+
+/// Makes a file these bytes, at once and for good; it is its owner's alone.
+///
+/// # Errors
+/// The system's: the file is what it was before.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(UNFINISHED);
+    let beside = PathBuf::from(name);
+    let mut file =
+        OpenOptions::new().create(true).write(true).truncate(true).mode(OWNER_ONLY).open(&beside)?;
+    file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

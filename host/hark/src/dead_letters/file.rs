@@ -11,15 +11,13 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::letter::Letter;
+use crate::state_folder::{OWNER_ONLY, replace};
 
 /// Bytes that the file may have; above, the oldest lines are dropped until it is a quarter less.
 const MAX_BYTES: u64 = 32 << 20;
 
 /// Bytes of a file that is read at all: nothing that Hark wrote is larger.
 const READ_MAX: u64 = 2 * MAX_BYTES;
-
-/// Of nobody else's business.
-const OWNER_ONLY: u32 = 0o600;
 
 /// See the file's head.
 #[derive(Debug, Clone)]
@@ -124,7 +122,7 @@ impl LetterFile {
             }
         }
         if removed > 0 {
-            self.replace(&kept)?;
+            replace(&self.path, &kept)?;
         }
         Ok(removed)
     }
@@ -136,19 +134,8 @@ impl LetterFile {
         let from = bytes.len().saturating_sub(keep);
         let from =
             bytes[from..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| from + at + 1);
-        self.replace(&bytes[from..])?;
+        replace(&self.path, &bytes[from..])?;
         Ok(lines(&bytes[..from]).count())
-    }
-
-    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
-        let beside = self.path.with_extension("jsonl.new");
-        let mut file =
-            OpenOptions::new().create(true).write(true).truncate(true).mode(OWNER_ONLY).open(&beside)?;
-        file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&beside, &self.path)?;
-        File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
     }
 
     fn bytes(&self) -> io::Result<Vec<u8>> {

@@ -5,23 +5,18 @@
 //! else's, and is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use hark_sandbox::ContentHash;
 
 use super::record::{self, Record};
+use crate::state_folder::{UNFINISHED, replace};
 
 /// Bytes of the document that are read at all: hundreds of plugins have a hundredth of it.
 const READ_MAX: u64 = 16 << 20;
-
-/// Of nobody else's business.
-const OWNER_ONLY: u32 = 0o600;
-
-/// What a file is called while it is written.
-const UNFINISHED: &str = "new";
 
 /// See the file's head.
 #[derive(Debug, Clone)]
@@ -194,19 +189,4 @@ impl KeptFolder {
         }
         Ok(())
     }
-}
-
-/// Makes a file these bytes, at once and for good.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(UNFINISHED);
-    let beside = PathBuf::from(name);
-    let mut file =
-        OpenOptions::new().create(true).write(true).truncate(true).mode(OWNER_ONLY).open(&beside)?;
-    file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)?;
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
