@@ -2,15 +2,13 @@
 //! keeps dead letters.
 //!
 //! Made by `running`, one for each instance of a version. Invariant: what it is asked besides events reaches the plugin as
-//! it is, but that a plugin which needs nothing says so in the listener's terms.
+//! it is.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use hark_informer::handler::{
-    AsideFuture, Delivery, EventHandler, HandleFuture, Legacy, NothingNeeded, Stop,
-};
-use hark_sandbox::{PluginHandler, Saved};
+use hark_informer::handler::{AsideFuture, Delivery, EventHandler, HandleFuture, Legacy, Stop};
+use hark_sandbox::PluginHandler;
 use tokio::time::Instant;
 
 use super::observer::PluginObserver;
@@ -49,11 +47,11 @@ impl EventHandler for Reporting {
     }
 
     fn save<'a>(&'a mut self) -> AsideFuture<'a, Result<Option<Legacy>, String>> {
-        Box::pin(async { Ok(self.inner.save().await?.map(for_the_listener)) })
+        self.inner.save()
     }
 
     fn restore<'a>(&'a mut self, legacy: Option<Legacy>) -> AsideFuture<'a, Result<(), String>> {
-        self.inner.restore(legacy.map(for_the_plugin))
+        self.inner.restore(legacy)
     }
 
     fn synced<'a>(&'a mut self, subscription: u32) -> AsideFuture<'a, ()> {
@@ -63,15 +61,4 @@ impl EventHandler for Reporting {
     fn stop<'a>(&'a mut self, why: Stop) -> AsideFuture<'a, ()> {
         self.inner.stop(why)
     }
-}
-
-fn for_the_listener(legacy: Legacy) -> Legacy {
-    match Saved::of(&legacy) {
-        Some(Saved::Nothing) => Arc::new(NothingNeeded),
-        Some(Saved::State(_)) | None => legacy,
-    }
-}
-
-fn for_the_plugin(legacy: Legacy) -> Legacy {
-    if legacy.is::<NothingNeeded>() { Arc::new(Saved::Nothing) } else { legacy }
 }
