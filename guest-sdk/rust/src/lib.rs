@@ -77,6 +77,30 @@ macro_rules! description {
     };
 }
 
+/// What a plugin's handler is made of: where its value lives, the type that finds it, and its symbols.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_handler {
+    ($plugin:ty) => {
+        ::std::thread_local! {
+            static SLOT: $crate::__private::Slot<$plugin> = const { $crate::__private::Slot::new() };
+        }
+
+        struct Exported;
+
+        impl $crate::__private::Exported for Exported {
+            type Plugin = $plugin;
+
+            fn with(handle: impl FnOnce(&mut $plugin) -> $crate::Outcome) -> $crate::Outcome {
+                SLOT.with(|slot| slot.with(handle))
+            }
+        }
+
+        #[cfg(target_arch = "wasm32")]
+    $crate::bindings::export!(Exported with_types_in $crate::bindings);
+    };
+}
+
 /// Makes a type that implements [`Plugin`] the plugin of this crate, which must be a `cdylib`. Once per crate.
 ///
 /// Natively it only checks that the type is a plugin: the contract's symbols make sense inside Wasm alone.
@@ -84,22 +108,7 @@ macro_rules! description {
 macro_rules! export {
     ($plugin:ty) => {
         const _: () = {
-            ::std::thread_local! {
-                static SLOT: $crate::__private::Slot<$plugin> = const { $crate::__private::Slot::new() };
-            }
-
-            struct Exported;
-
-            impl $crate::__private::Exported for Exported {
-                type Plugin = $plugin;
-
-                fn with(handle: impl FnOnce(&mut $plugin) -> $crate::Outcome) -> $crate::Outcome {
-                    SLOT.with(|slot| slot.with(handle))
-                }
-            }
-
-            #[cfg(target_arch = "wasm32")]
-    $crate::bindings::export!(Exported with_types_in $crate::bindings);
+            $crate::__export_handler!($plugin);
 
             #[cfg(not(target_arch = "wasm32"))]
             const _: fn() = $crate::__private::is_plugin::<Exported>;
@@ -112,19 +121,7 @@ macro_rules! export {
 macro_rules! export_stateful {
     ($plugin:ty) => {
         const _: () = {
-            ::std::thread_local! {
-                static SLOT: $crate::__private::Slot<$plugin> = const { $crate::__private::Slot::new() };
-            }
-
-            struct Exported;
-
-            impl $crate::__private::Exported for Exported {
-                type Plugin = $plugin;
-
-                fn with(handle: impl FnOnce(&mut $plugin) -> $crate::Outcome) -> $crate::Outcome {
-                    SLOT.with(|slot| slot.with(handle))
-                }
-            }
+            $crate::__export_handler!($plugin);
 
             impl $crate::__private::ExportedStateful for Exported {
                 fn slot<R>(work: impl FnOnce(&$crate::__private::Slot<$plugin>) -> R) -> R {
@@ -132,8 +129,6 @@ macro_rules! export_stateful {
                 }
             }
 
-            #[cfg(target_arch = "wasm32")]
-    $crate::bindings::export!(Exported with_types_in $crate::bindings);
             #[cfg(target_arch = "wasm32")]
     $crate::lifecycle_bindings::export!(Exported with_types_in $crate::lifecycle_bindings);
 
