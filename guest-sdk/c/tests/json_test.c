@@ -2,20 +2,7 @@
  * them, so that a read outside of a slice is found as well. Every text is copied to a block of exactly its
  * size. */
 #include "hark_json.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures;
-
-#define CHECK(condition)                                                     \
-    do {                                                                     \
-        if (!(condition)) {                                                  \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            failures++;                                                      \
-        }                                                                    \
-    } while (0)
+#include "check.h"
 
 static hark_slice exact_copy(const char *text, size_t len) {
     char *bytes = malloc(len > 0 ? len : 1);

@@ -2,20 +2,7 @@
  * the compiler has them. The few functions of the generated bindings that it calls are written here anew: the generated
  * ones are made for the 32 bits of wasm32. */
 #include "hark_lifecycle.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures;
-
-#define CHECK(condition)                                                     \
-    do {                                                                     \
-        if (!(condition)) {                                                  \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            failures++;                                                      \
-        }                                                                    \
-    } while (0)
+#include "check.h"
 
 /* === the bindings === */
 
