@@ -91,6 +91,15 @@ fn subscription(name: &str, number: u32, informer: &Arc<SharedInformer>) -> Subs
     Subscription::to_everything(name, number, informer.clone())
 }
 
+/// A runtime for a script, with time that passes when nothing else is to be done.
+fn paused() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .map_err(|error| error.to_string())
+}
+
 fn listener() -> Listener {
     Listener::new(ListenerConfig::default(), Arc::new(()))
 }

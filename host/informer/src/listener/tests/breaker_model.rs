@@ -151,13 +151,8 @@ fn check(log: &[Saw], quarantine_after: usize) -> Result<(), String> {
 }
 
 fn run_script(acts: &[Act], lanes: u64, config: ListenerConfig) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .map_err(|error| error.to_string())?;
     let quarantine_after = config.quarantine_after.unwrap_or(usize::MAX);
-    runtime.block_on(async {
+    paused()?.block_on(async {
         let (log, pods, broken) = (Log::default(), informer("Pod"), Arc::new(StdMutex::new(0_u8)));
         let listener = Listener::new(config, Arc::new(Noted(log.clone())));
         let lane = |number| -> Box<dyn EventHandler> {

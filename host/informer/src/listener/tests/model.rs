@@ -402,12 +402,7 @@ impl Play {
 }
 
 fn run_script(acts: &[Act], config: ListenerConfig, seed: u32) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .map_err(|error| error.to_string())?;
-    runtime.block_on(async {
+    paused()?.block_on(async {
         let mut play = Play::new(config, seed);
         let handlers = play.handlers(2, Temper::default());
         let task = start(&play.listener, handlers, &play.pods);

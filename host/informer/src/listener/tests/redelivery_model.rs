@@ -192,12 +192,7 @@ impl World {
 }
 
 fn run_script(acts: &[Act], config: ListenerConfig) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .map_err(|error| error.to_string())?;
-    runtime.block_on(async {
+    paused()?.block_on(async {
         let mut world = World::new(config);
         synced(&world.pods);
         start(&world.listener, vec![world.handler()], &world.pods);

@@ -307,13 +307,8 @@ impl Script {
 }
 
 fn run_script(acts: &[Act], first: Begins, config: ListenerConfig) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .map_err(|error| error.to_string())?;
     let quarantine_after = config.quarantine_after.unwrap_or(usize::MAX);
-    runtime.block_on(async {
+    paused()?.block_on(async {
         let (log, pods) = (Arc::new(Log::default()), informer("Pod"));
         let listener = Listener::new(config, log.clone());
         synced(&pods);
