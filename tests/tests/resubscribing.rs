@@ -29,19 +29,6 @@ struct Case {
     builds: u32,
 }
 
-fn watch(name: &str, kind: Kind) -> Watch {
-    Watch {
-        name: name.into(),
-        kind,
-        namespaces: vec![],
-        labelled: false,
-        unless_off: false,
-        changed: vec![],
-        fields: vec![],
-        resync: 0,
-    }
-}
-
 fn build(planned: &[u8], number: u32, watches: Vec<Watch>, mood: Mood) -> Result<Vec<u8>> {
     Plan { number, watches, mood, replays: Some(false), concurrency: None, memory: None }.write_into(planned)
 }
@@ -113,12 +100,12 @@ fn told(trace: &[Line], generation: u64, subscription: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_that_asks_for_objects_that_are_there_already_asks_the_server_for_nothing() -> Result<()> {
-    let one = || watch("one", Kind::ConfigMap);
+    let one = || Watch::of("one", Kind::ConfigMap);
     let mut case = Case::start(vec![one()], Mood::Good).await?;
     case.hark.traces("the initial adds", |trace| told(trace, 1, "one").len() == 2).await;
     let before = case.asked();
     assert!(before.iter().all(|request| request.ends_with(" configmaps")), "{before:?}");
-    let other = || Watch { labelled: true, ..watch("two", Kind::ConfigMap) };
+    let other = || Watch { labelled: true, ..Watch::of("two", Kind::ConfigMap) };
     let steps: [(Vec<Watch>, &str); 6] = [
         (vec![Watch { changed: vec![Part::Text], ..one() }], "1 kept, 0 added, 0 removed"),
         (vec![Watch { fields: vec![Part::More], ..one() }], "1 kept, 0 added, 0 removed"),
@@ -161,7 +148,7 @@ async fn a_reload_that_asks_for_objects_that_are_there_already_asks_the_server_f
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_a_subscription_that_is_gone_is_dropped_and_counted_and_the_rest_goes_on() -> Result<()>
 {
-    let (one, two) = (|| watch("one", Kind::ConfigMap), || watch("two", Kind::ServiceAccount));
+    let (one, two) = (|| Watch::of("one", Kind::ConfigMap), || Watch::of("two", Kind::ServiceAccount));
     // Each event is answered with a retry, so all of them wait.
     let mut case = Case::start(vec![one(), two()], Mood::Retries(1)).await?;
     case.hark

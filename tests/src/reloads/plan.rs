@@ -54,6 +54,20 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Of everything of a kind, everywhere, whole, and never told again.
+    pub fn of(name: &str, kind: Kind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            namespaces: vec![],
+            labelled: false,
+            unless_off: false,
+            changed: vec![],
+            fields: vec![],
+            resync: 0,
+        }
+    }
+
     /// Whether a reload keeps the subscription: it is told of the same objects under the same name.
     pub fn is_kept_as(&self, other: &Self) -> bool {
         let objects = |watch: &Self| {

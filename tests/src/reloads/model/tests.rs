@@ -1,3 +1,5 @@
+//! Small stories that keep the delivery contract, and ones with a planted fault each, which the model must find.
+
 use super::super::history::{Commit, Kind, Looks, Namespace, Place};
 use super::super::plan::{Mood, Watch};
 use super::*;
@@ -6,16 +8,7 @@ use super::*;
 const S: Moment = 1_000_000;
 
 fn watch(name: &str) -> Watch {
-    Watch {
-        name: name.into(),
-        kind: Kind::ConfigMap,
-        namespaces: vec![],
-        labelled: false,
-        unless_off: false,
-        changed: vec![],
-        fields: vec![],
-        resync: 0,
-    }
+    Watch::of(name, Kind::ConfigMap)
 }
 
 fn plan(number: u32, replays: bool, watches: Vec<Watch>) -> Plan {
