@@ -4,27 +4,20 @@
 //! be read says nothing; a file is gone only if the system says so, not if it is merely no source any more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use xxhash_rust::xxh3::Xxh3;
+
+use crate::folder::Stamp;
 
 /// Bytes of the largest file that is read; beyond, size and time of change stand for the content. Sources are smaller.
 const LARGEST: u64 = 16 << 20;
 
-/// A file that changed so shortly before it was read may change again without another stamp: the clock of a file system
-/// is that coarse.
-const RACY: Duration = Duration::from_millis(20);
-
-/// What tells one state of a file from another without reading it: device, inode, size, times of modification and of
-/// change.
-type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
-
 /// See the file's head.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Snapshot {
     files: BTreeMap<PathBuf, Entry>,
 }
@@ -123,15 +116,15 @@ fn read(path: &Path, old: Option<&Entry>) -> Option<Entry> {
         Err(_) if is_gone(path) => return None,
         Err(_) => return old.copied(),
     };
-    let stamp = stamp(&metadata);
+    let stamp = Stamp::of(&metadata);
     if let Some(old) = old
         && old.stamp == stamp
         && !old.racy
     {
         return Some(*old);
     }
-    let content = if metadata.len() > LARGEST {
-        Content::Large { size: metadata.len(), modified: stamp.3 }
+    let content = if stamp.size() > LARGEST {
+        Content::Large { size: stamp.size(), modified: stamp.modified() }
     } else {
         match hash(path) {
             Ok(hash) => Content::Hash(hash),
@@ -139,24 +132,9 @@ fn read(path: &Path, old: Option<&Entry>) -> Option<Entry> {
             Err(_) => old.map_or(Content::Unknown, |old| old.content),
         }
     };
-    Some(Entry { stamp, content, racy: is_racy(&metadata, now) })
-}
-
-fn stamp(metadata: &Metadata) -> Stamp {
-    (
-        metadata.dev(),
-        metadata.ino(),
-        metadata.size(),
-        (metadata.mtime(), metadata.mtime_nsec()),
-        (metadata.ctime(), metadata.ctime_nsec()),
-    )
-}
-
-/// Whether the file changed just before `now`, or by a clock that is ahead of ours.
-fn is_racy(metadata: &Metadata, now: SystemTime) -> bool {
-    let seconds = u64::try_from(metadata.ctime()).unwrap_or_default();
-    let nanos = u32::try_from(metadata.ctime_nsec()).unwrap_or_default();
-    UNIX_EPOCH + Duration::new(seconds, nanos) + RACY > now
+    // Just before `now`, or by a clock that is ahead of ours.
+    let racy = stamp.changed().is_some_and(|at| at + stamp.resolution() > now);
+    Some(Entry { stamp, content, racy })
 }
 
 fn is_gone(path: &Path) -> bool {

@@ -7,16 +7,15 @@
 mod listing;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use self::listing::{Found, Listing};
 use super::hops::{Hops, hops};
 use super::mount;
-use super::stamp::Stamp;
+use super::stamp::{Stamp, identity};
 use super::told::Interests;
 
 /// Longest plugin name; it appears in thread names, metrics and file names.
@@ -147,7 +146,6 @@ impl Scan {
         if top.folders.is_empty() {
             return Vec::new();
         }
-        let identity = |path: &Path| fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
         // Each is looked into once, and our own not at all.
         let known = place.own.iter().map(PathBuf::as_path).chain([real]);
         let mut known: BTreeSet<(u64, u64)> = known.filter_map(identity).collect();

@@ -27,7 +27,7 @@ pub(crate) struct Stamp {
 
 impl Stamp {
     /// The stamp that the system's answer has.
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -47,8 +47,13 @@ impl Stamp {
         self.size
     }
 
+    /// The time that its content was changed, as the file has it: seconds since 1970, and nanoseconds.
+    pub(crate) fn modified(&self) -> (i64, i64) {
+        self.modified
+    }
+
     /// When the system last saw its content, its name or its owner change. (Renaming sets it too.)
-    pub(super) fn changed(&self) -> Option<SystemTime> {
+    pub(crate) fn changed(&self) -> Option<SystemTime> {
         time(self.changed)
     }
 
@@ -78,6 +83,11 @@ impl Stamp {
     pub(super) fn same_content_likely(&self, other: &Self) -> bool {
         Self { changed: other.changed, ..*self } == *other
     }
+}
+
+/// Which file or directory is there; none if it is gone.
+pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+    Stamp::read(path).map(|stamp| stamp.identity())
 }
 
 /// None if it is before 1970.

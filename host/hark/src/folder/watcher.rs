@@ -5,8 +5,6 @@
 //! name, is watched anew.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +16,7 @@ use rustix::io::Errno;
 use tokio::time::Instant;
 
 use super::filesystem;
+use super::stamp::identity;
 use super::told::{Interests, Mailbox, News};
 use super::way::{WatchMode, Why};
 
@@ -198,10 +197,6 @@ fn once_each(wanted: Interests) -> (Interests, BTreeMap<PathBuf, Identity>) {
         all.names.extend(interest.names);
     }
     (interests, names.into_iter().map(|(identity, path)| (path, identity)).collect())
-}
-
-fn identity(directory: &Path) -> Option<Identity> {
-    fs::metadata(directory).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// notify's watcher, whose thread may be missing: it panics then.

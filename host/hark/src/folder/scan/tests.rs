@@ -1,5 +1,6 @@
 //! Tables: what lies in the folder, and what the look makes of it.
 
+use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::*;
