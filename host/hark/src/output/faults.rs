@@ -6,7 +6,7 @@
 //! has none is counted, and the next line says how much it was: that of the next failure of the kind, or one that comes
 //! with an answer once there was none for [`EVERY`].
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hark_informer::handler::Outcome;
@@ -30,6 +30,9 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    const ALL: [Self; 3] = [Self::Break, Self::Retry, Self::Permanent];
+
     /// That of an attempt; none if it went well.
     pub(super) fn of(outcome: &Outcome) -> Option<Self> {
         match outcome {
@@ -50,13 +53,9 @@ impl Kind {
     }
 }
 
-/// See the file's head.
+/// See the file's head: as [`Kind::ALL`] has them.
 #[derive(Default)]
-pub(crate) struct FaultLines {
-    breaks: Mutex<State>,
-    retries: Mutex<State>,
-    permanents: Mutex<State>,
-}
+pub(crate) struct FaultLines(Mutex<[State; Kind::ALL.len()]>);
 
 #[derive(Default)]
 struct State {
@@ -71,7 +70,7 @@ struct State {
 impl FaultLines {
     /// A failure: if it has a line, how many before it had none.
     pub(super) fn fault(&self, kind: Kind, now: Instant) -> Option<u64> {
-        let mut state = self.of(kind).lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut self.lock()[kind as usize];
         state.last = Some(now);
         if state.may_say(now) {
             return Some(std::mem::take(&mut state.unsaid));
@@ -82,19 +81,14 @@ impl FaultLines {
 
     /// An answer: the kinds that are over, of which some had no line, and how many.
     pub(super) fn answer(&self, now: Instant) -> impl Iterator<Item = (Kind, u64)> {
-        let kinds = [Kind::Break, Kind::Retry, Kind::Permanent];
-        kinds.into_iter().filter_map(move |kind| {
-            let mut state = self.of(kind).lock().unwrap_or_else(PoisonError::into_inner);
-            Some((kind, state.rest(now)?))
-        })
+        let mut states = self.lock();
+        let over = Kind::ALL.map(|kind| states[kind as usize].rest(now).map(|unsaid| (kind, unsaid)));
+        over.into_iter().flatten()
     }
 
-    fn of(&self, kind: Kind) -> &Mutex<State> {
-        match kind {
-            Kind::Break => &self.breaks,
-            Kind::Retry => &self.retries,
-            Kind::Permanent => &self.permanents,
-        }
+    fn lock(&self) -> MutexGuard<'_, [State; Kind::ALL.len()]> {
+        // Plain values: a panic elsewhere cannot have left them half-written.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
