@@ -210,9 +210,9 @@ impl Looking {
     /// One look.
     fn look(&mut self, cause: Cause, now: Instant, clock: SystemTime) {
         let news = self.mailbox.take();
-        let found = scan(&self.place, self.scan.as_ref());
-        let mut interests = match &found {
-            Ok(scan) => scan.interests.clone(),
+        let mut found = scan(&self.place, self.scan.as_ref());
+        let mut interests = match &mut found {
+            Ok(scan) => std::mem::take(&mut scan.interests),
             Err(_) => interests_of_unreadable(&self.place.folder),
         };
         if cause == Cause::Clock || news.told {

@@ -293,8 +293,7 @@ impl Slot {
 
     /// The machine lacked what preparing or starting it takes: says after how long it is tried again.
     pub(crate) fn hindered(&mut self, message: String, now: Instant) -> Duration {
-        let wait = AGAIN.saturating_mul(1 << self.hindered.min(16)).min(AGAIN_MOST);
-        self.hindered = self.hindered.saturating_add(1);
+        let wait = self.hindered_on_the_way_back();
         self.again = Some(now + wait);
         self.not_started(message);
         wait
