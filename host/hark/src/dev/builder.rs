@@ -41,9 +41,9 @@ pub(super) struct Builder {
     stir: watch::Sender<()>,
     stirred: watch::Receiver<()>,
     /// What the sources hold as far as is known.
-    latest: Snapshot,
+    latest: Arc<Snapshot>,
     /// What they held when the command started, or was looked at last.
-    base: Snapshot,
+    base: Arc<Snapshot>,
     /// The plugins when the command started, and now.
     plugins: PluginFiles,
     /// It was said that no plugin has changed.
@@ -101,8 +101,8 @@ impl Builder {
             pace: Pace::new(now),
             stir,
             stirred,
-            latest: Snapshot::default(),
-            base: Snapshot::default(),
+            latest: Arc::default(),
+            base: Arc::default(),
             plugins: PluginFiles::of(plugins),
             hinted: false,
             complaints: BTreeSet::new(),
@@ -290,7 +290,7 @@ impl Builder {
             Ok(look) => {
                 self.pace.looked(Instant::now(), look.took, &look.watching);
                 self.eyes = Some(look.eyes);
-                self.latest = look.snapshot;
+                self.latest = Arc::new(look.snapshot);
                 self.plugins = look.plugins;
                 let mut complaints = look.complaints;
                 if let Watching::Clock(reason) = &look.watching {

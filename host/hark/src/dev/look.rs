@@ -4,6 +4,7 @@
 //! a later event or the clock brings to the next one.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant as SystemInstant};
 
 use tokio::time::Instant;
@@ -59,7 +60,7 @@ impl Eyes {
     ///
     /// # Errors
     /// [`Lost`]: no thread is to be had, or it panicked; the eyes are gone with it.
-    pub(super) async fn look(self, before: Snapshot, plugins: PluginFiles) -> Result<Look, Lost> {
+    pub(super) async fn look(self, before: Arc<Snapshot>, plugins: PluginFiles) -> Result<Look, Lost> {
         aside::run("sources", move || self.look_now(&before, plugins)).await
     }
 
