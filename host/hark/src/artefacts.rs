@@ -61,7 +61,7 @@ fn folder_or_warning(config: &ConfigFile) -> Option<PathBuf> {
 
 /// The file's (relative to the file), else the user's; none if it is off, or there is no home.
 pub(crate) fn cache_folder(config: &ConfigFile) -> Option<PathBuf> {
-    let base = config.path().parent().unwrap_or(Path::new(""));
+    let base = config.base();
     match &config.current().host.cache_dir {
         Some(CacheFolder::Off) => None,
         Some(CacheFolder::At(folder)) => Some(base.join(folder)),

@@ -67,6 +67,11 @@ impl ConfigFile {
         &self.path
     }
 
+    /// What the paths in it are relative to.
+    pub(crate) fn base(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
     /// What it said when it was last valid.
     pub(crate) fn current(&self) -> &Config {
         &self.current
@@ -216,7 +221,7 @@ fn start_builds(
     output: Arc<Output>,
     dev: watch::Receiver<DevConfig>,
 ) -> Builds {
-    let base = config.path().parent().unwrap_or(Path::new("")).to_owned();
+    let base = config.base().to_owned();
     let trace = args.trace.clone().filter(|trace| trace != Path::new("-"));
     let Building { command, kubeconfig, files } = building;
     let written = [Some(config.path().to_owned()), Some(kubeconfig), trace];
@@ -257,7 +262,7 @@ fn plugins_folder(args: &CommonArgs, config: &ConfigFile) -> PathBuf {
     if let Some(folder) = &args.plugins {
         return folder.clone();
     }
-    let base = config.path().parent().unwrap_or(Path::new(""));
+    let base = config.base();
     match &config.current().host.plugins {
         Some(folder) => base.join(folder),
         None => PathBuf::from("plugins"),
@@ -284,7 +289,7 @@ fn look_options(folder: PathBuf, config: &ConfigFile, dev: bool) -> LookOptions 
 
 /// Where the host keeps what outlives it: the file's (relative to the file), else the user's; none without a home.
 pub(crate) fn state_folder(config: &ConfigFile) -> Option<PathBuf> {
-    let base = config.path().parent().unwrap_or(Path::new(""));
+    let base = config.base();
     match &config.current().host.state_dir {
         Some(folder) => Some(base.join(folder)),
         None => state_folder::default_state(),
@@ -300,7 +305,7 @@ fn state_place(server: &str, config: &ConfigFile, admin: Option<&Admin>, dev: bo
 
 /// Where core dumps go (relative to the file), if they are to be kept.
 fn core_dumps_folder(config: &ConfigFile) -> Option<PathBuf> {
-    let base = config.path().parent().unwrap_or(Path::new(""));
+    let base = config.base();
     Some(base.join(config.current().host.core_dumps.as_ref()?))
 }
 
