@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 /// An example plugin's file.
 ///
 /// # Panics
@@ -24,4 +26,9 @@ fn built(folder: &str, name: &str, command: &str) -> PathBuf {
     let path = target.join(folder).join(format!("{name}.wasm"));
     assert!(path.is_file(), "{} is not there: run `{command}` first", path.display());
     path
+}
+
+/// A content as Hark names it: SHA-256, in hexadecimal digits.
+pub fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }

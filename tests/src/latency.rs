@@ -33,8 +33,7 @@ impl Row {
 
     /// The value that so many of a hundred do not exceed.
     pub fn percentile(&self, percent: usize) -> Duration {
-        let rank = (self.took.len() * percent).div_ceil(100).max(1);
-        self.took.get(rank - 1).copied().unwrap_or_default()
+        percentile(&self.took, percent)
     }
 
     fn line(&self) -> String {
@@ -51,6 +50,12 @@ impl Row {
             millis(self.slowest),
         )
     }
+}
+
+/// The value that so many of a hundred do not exceed, of some in their order.
+pub fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
 /// The rows for people: times in milliseconds.

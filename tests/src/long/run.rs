@@ -61,7 +61,7 @@ pub struct Asked {
 /// # Errors
 /// Whatever is wrong with it, with its account.
 pub async fn run(asked: &Asked, hark: &Path) -> Result<String> {
-    let mut subject = start(hark).await?;
+    let (mut subject, config) = start(hark).await?;
     let books = Books::new(&CAST);
     let trace = subject.hark.take_pipe().context("no trace")?;
     let keeping = tokio::spawn(books.clone().keep(trace));
@@ -70,7 +70,7 @@ pub async fn run(asked: &Asked, hark: &Path) -> Result<String> {
     let (stop, stopped) = oneshot::channel();
     let sampling = tokio::spawn(sample(subject.hark.pid(), progress.clone(), stopped));
     let begun = Instant::now();
-    let (writer, reloads) = drive(asked, &subject, &books, &progress).await?;
+    let (writer, reloads) = drive(asked, &subject, config, &books, &progress).await?;
     settle(&books, &writer).await?;
     let took = begun.elapsed();
     drop(stop);
@@ -81,7 +81,8 @@ pub async fn run(asked: &Asked, hark: &Path) -> Result<String> {
     report(took, &writer, &reloads, &books, &samples, &scrape)
 }
 
-async fn start(hark: &Path) -> Result<Subject> {
+/// A host with everybody in it, and its `hark.toml`.
+async fn start(hark: &Path) -> Result<(Subject, ConfigFile)> {
     let mut setup =
         Setup::new()?.program(hark).trace_to(TraceTo::Pipe).arguments(&["--log", "warn,hark::output=info"]);
     let mut config = ConfigFile::new(setup.folder().join("hark.toml"));
@@ -89,7 +90,7 @@ async fn start(hark: &Path) -> Result<Subject> {
         config.write(one.name, Treatment { replays: Some(one.replays), ..Treatment::default() }, true)?;
         setup = setup.plugin(one.name, &fixture(one.fixture))?;
     }
-    Subject::start(setup, Subject::server(1 << 16).await?).await
+    Ok((Subject::start(setup, Subject::server(1 << 16).await?).await?, config))
 }
 
 /// One who makes a plugin's reloads, and how to ask for them.
@@ -98,11 +99,7 @@ struct Reloading {
     task: JoinHandle<Result<Vec<Duration>>>,
 }
 
-fn reloading(subject: &Subject, progress: &Arc<Progress>) -> Result<Vec<Reloading>> {
-    let mut config = ConfigFile::new(subject.hark.folder().join("hark.toml"));
-    for one in &CAST {
-        config.write(one.name, Treatment { replays: Some(one.replays), ..Treatment::default() }, true)?;
-    }
+fn reloading(subject: &Subject, config: ConfigFile, progress: &Arc<Progress>) -> Result<Vec<Reloading>> {
     let config = Arc::new(Mutex::new(config));
     let begin = |one| {
         let (ask, asks) = mpsc::channel(RELOADS_AHEAD);
@@ -116,10 +113,11 @@ fn reloading(subject: &Subject, progress: &Arc<Progress>) -> Result<Vec<Reloadin
 async fn drive(
     asked: &Asked,
     subject: &Subject,
+    config: ConfigFile,
     books: &Books,
     progress: &Arc<Progress>,
 ) -> Result<(Writer, Took)> {
-    let reloading = reloading(subject, progress)?;
+    let reloading = reloading(subject, config, progress)?;
     let mut writer = Writer::new(asked.objects, asked.seed);
     let (mut told, mut due) = (Instant::now(), 0);
     while writer.written < asked.events {

@@ -15,6 +15,7 @@ use super::line::Parts;
 use super::lineage::Lineage;
 use crate::guests::fixture;
 use crate::hark::{Hark, Setup};
+use crate::latency;
 use crate::stream::{Stream, delivered};
 use crate::tail::Tail;
 use crate::trace::Line;
@@ -60,8 +61,7 @@ impl Stretch {
 
     /// The value that so many of a hundred do not exceed.
     pub fn percentile(&self, percent: usize) -> Duration {
-        let rank = (self.took.len() * percent).div_ceil(100).max(1);
-        self.took.get(rank - 1).copied().unwrap_or_default()
+        latency::percentile(&self.took, percent)
     }
 }
 

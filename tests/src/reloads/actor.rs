@@ -18,9 +18,10 @@ use super::config::Treatment;
 use super::cover::LAG;
 use super::history::{Moment, now};
 use super::model::Record;
-use super::plan::{Mood, Plan, hash};
+use super::plan::{Mood, Plan};
 use super::stage::{LIMIT, Stage, soon};
 use super::status::{Answer, Status};
+use crate::guests::sha256;
 
 /// How long a file is away that comes back before anybody minds.
 const BLINK: Duration = Duration::from_millis(500);
@@ -164,9 +165,9 @@ impl Actor {
     fn register(&mut self, content: &[u8], plan: &Plan) {
         self.stage.note(
             self.name(),
-            &format!("build {} {}", &hash(content)[..12], plan.text().replace('\n', "; ")),
+            &format!("build {} {}", &sha256(content)[..12], plan.text().replace('\n', "; ")),
         );
-        self.stage.records().plans.insert(hash(content), plan.clone());
+        self.stage.records().plans.insert(sha256(content), plan.clone());
     }
 
     async fn save_build(&mut self, plan: Plan) -> Result<()> {
@@ -222,7 +223,7 @@ impl Actor {
         let (begun, before) = (now(), self.said_refused()?);
         let how = chance::how(&mut self.rng);
         self.save(content.clone(), how).await?;
-        let hash = hash(&content);
+        let hash = sha256(&content);
         let runs = self.runs_hash()?;
         self.until("a refusal", begun, |status| {
             let refused = status.refused.as_ref();
@@ -243,7 +244,7 @@ impl Actor {
     }
 
     fn runs_hash(&self) -> Result<String> {
-        Ok(hash(&self.runs.build(&self.stage.fixtures)?))
+        Ok(sha256(&self.runs.build(&self.stage.fixtures)?))
     }
 
     async fn blink(&mut self) -> Result<()> {
@@ -347,7 +348,7 @@ impl Actor {
 
     /// Waits until what was saved last runs.
     async fn runs_now(&mut self) -> Result<()> {
-        let (begun, wanted) = (now(), hash(&self.content));
+        let (begun, wanted) = (now(), sha256(&self.content));
         self.until("its new build", begun, |status| is_running(status, &wanted)).await?;
         self.settles_if_strict().await
     }

@@ -5,7 +5,6 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, ensure};
-use sha2::{Digest, Sha256};
 
 use super::history::{Kind, Namespace};
 
@@ -187,11 +186,6 @@ impl Plan {
         self.watches.iter().for_each(|watch| watch.describe(&mut text));
         text
     }
-
-    /// Whether it can take over.
-    pub fn is_good(&self) -> bool {
-        !matches!(self.mood, Mood::Refuses | Mood::Breaks)
-    }
 }
 
 impl Watch {
@@ -221,11 +215,6 @@ impl Watch {
             line(format_args!("resync {}", self.resync));
         }
     }
-}
-
-/// A content as Hark names it: SHA-256, in hexadecimal digits.
-pub fn hash(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

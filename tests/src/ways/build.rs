@@ -4,10 +4,6 @@
 //! builds have one size and differ in the digits of their [`mark`] alone, so that a tool which replaces text makes one
 //! build of another.
 
-use std::fmt::Write;
-
-use sha2::{Digest, Sha256};
-
 use crate::guests::fixture;
 
 /// The text that tells a build from another.
@@ -32,15 +28,6 @@ pub fn pieces(number: u32, count: usize) -> Vec<Vec<u8>> {
     std::iter::once(build(number)).chain(more).collect()
 }
 
-/// The hash of a content, as `/api/plugins` shows it.
-pub fn sha256(content: &[u8]) -> String {
-    Sha256::digest(content).iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// A custom section named `build`, which both modules and components may have anywhere.
 fn section(text: &str) -> Vec<u8> {
     const NAME: &[u8] = b"\x05build";
@@ -53,6 +40,7 @@ fn section(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guests::sha256;
 
     #[test]
     fn builds_have_one_size_and_differ_in_their_mark_alone() {

@@ -15,9 +15,10 @@ use anyhow::{Context, Result, ensure};
 use hark_apiserver::{Config as ServerConfig, Handle, Server};
 use serde_json::Value;
 
-use super::build::{build, sha256};
+use super::build::build;
 use super::verdict::{Expected, Said};
 use super::{Run, Watch};
+use crate::guests::sha256;
 use crate::hark::{Hark, Setup};
 use crate::http::get;
 use crate::prometheus::Scrape;

@@ -4,8 +4,8 @@
 //! that is announced and does not come. How often the subject started, was replaced and stopped is counted by what the
 //! log says, and by the generations in the trace.
 
-use super::build::sha256;
 use super::stage::{NEIGHBOUR, SUBJECT};
+use crate::guests::sha256;
 use crate::trace::Line;
 
 /// What a way has announced so far.

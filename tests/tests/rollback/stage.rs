@@ -7,13 +7,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use hark_tests::cluster::Cluster;
 use hark_tests::eventually;
-use hark_tests::guests::fixture;
+use hark_tests::guests::{fixture, sha256};
 use hark_tests::hark::{Hark, Setup};
 use hark_tests::http::get;
 use hark_tests::prometheus::Scrape;
 use hark_tests::trace::Line;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 /// A good build, a second one, one that breaks at everything, and others that do.
@@ -98,8 +97,7 @@ impl<'a> Stage<'a> {
 
 /// The content's hash.
 pub(crate) fn hash(build: &str) -> String {
-    let bytes = std::fs::read(fixture(build)).expect("a fixture");
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    sha256(&std::fs::read(fixture(build)).expect("a fixture"))
 }
 
 /// As lines have it.

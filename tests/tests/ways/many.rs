@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hark_tests::eventually;
-use hark_tests::ways::build::{build, sha256};
+use hark_tests::guests::sha256;
+use hark_tests::ways::build::build;
 use hark_tests::ways::stage::Stage;
 use hark_tests::ways::{Run, tools};
 
