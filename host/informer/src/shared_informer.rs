@@ -108,7 +108,12 @@ impl SharedInformer {
 
     /// Whether the first list is in the cache, and nothing keeps it from being current.
     pub fn is_healthy(&self) -> bool {
-        self.has_synced() && self.status.borrow().problem.is_none()
+        self.has_synced() && !self.is_excused() && self.status.borrow().problem.is_none()
+    }
+
+    /// Whether its resource is refused or absent, or it has stopped.
+    pub(crate) fn is_excused(&self) -> bool {
+        self.core().with(|processor, _| processor.excused())
     }
 
     /// Waits until the first list is in the cache: false if the informer is stopped before (R-SI-6).

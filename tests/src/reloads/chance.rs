@@ -171,9 +171,14 @@ fn listen_otherwise(rng: &mut StdRng, watch: &mut Watch) {
 }
 
 fn watch(rng: &mut StdRng, name: &str) -> Watch {
-    // No two of them have some in common and not all: whether a subscription that keeps one of its namespaces is told of
-    // that one's objects again depends on whether it has a watch of its own for each.
-    const CHOICES: [&[Namespace]; 4] = [&[], &[], &[Namespace::A, Namespace::B], &[Namespace::C]];
+    const CHOICES: [&[Namespace]; 6] = [
+        &[],
+        &[],
+        &[Namespace::A],
+        &[Namespace::A, Namespace::B],
+        &[Namespace::B, Namespace::C],
+        &[Namespace::C],
+    ];
     let namespaces = CHOICES.choose(rng).copied().unwrap_or_default().to_vec();
     let kind = Kind::ALL.choose(rng).copied().unwrap_or(Kind::ConfigMap);
     let mut watch = Watch {

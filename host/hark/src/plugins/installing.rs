@@ -89,14 +89,24 @@ impl Manager {
         timings: Timings,
     ) {
         let Some(slot) = self.slots.get_mut(plugin) else { return };
+        let before = slot.running.as_ref().map(|running| running.listener().registrations());
+        let subscriptions = match version.subscribe(&self.factory, &before.unwrap_or_default()) {
+            Ok(subscriptions) => subscriptions,
+            Err(message) => return self.not_started(plugin, provenance.origin, message),
+        };
         slot.generation += 1;
         let attempts = slot.trial.attempts(version.plugin.hash(), version.config.rollback);
         let (trial, verdict) = attempts.map(trial).unzip();
-        let next = Next { version, provenance, timings, verdict };
-        let start = match next.version.start(ahead, plugin, slot.generation, &self.factory, &self.output) {
-            Ok(start) => start.on_trial(trial),
-            Err(message) => return self.not_started(plugin, next.provenance.origin, message),
+        let start = Start {
+            version: version.clone(),
+            ahead,
+            plugin: plugin.to_owned(),
+            generation: slot.generation,
+            output: self.output.clone(),
+            subscriptions,
+            trial,
         };
+        let next = Next { version, provenance, timings, verdict };
         match slot.running {
             None => self.begin(plugin, start, next),
             Some(_) => self.swap(plugin, start, next),

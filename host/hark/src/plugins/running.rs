@@ -12,8 +12,8 @@ use std::time::Duration;
 use hark_informer::factory::{Factory, SubscriptionSpec};
 use hark_informer::handler::{EventHandler, Threaded, start_thread};
 use hark_informer::listener::{
-    Aside, Ended, Inherit, Listener, ListenerConfig, ListenerStats, OnRestart, OnSwap, Subscription, Swap,
-    SwapReport, TrialVerdict,
+    Aside, Ended, Inherit, Listener, ListenerConfig, ListenerStats, OnRestart, OnSwap, Registration,
+    Subscription, Swap, SwapReport, TrialVerdict,
 };
 use hark_informer::resource::Selector;
 use hark_sandbox::{Context, Description, LogLevel, Plugin, PluginHandler};
@@ -43,14 +43,16 @@ pub(crate) struct Version {
 
 /// A version on its way into a listener: its handlers can be made once the listener, whose cache they read, is known.
 pub(crate) struct Start {
-    version: Version,
+    pub(crate) version: Version,
     /// Its instances, if it is one that is started ahead.
-    ahead: Ahead,
-    plugin: String,
-    generation: u64,
-    output: Arc<Output>,
-    subscriptions: Vec<Subscription>,
-    trial: Option<OnTrial>,
+    pub(crate) ahead: Ahead,
+    pub(crate) plugin: String,
+    pub(crate) generation: u64,
+    pub(crate) output: Arc<Output>,
+    /// Its own, each with its informers.
+    pub(crate) subscriptions: Vec<Subscription>,
+    /// If it begins on trial.
+    pub(crate) trial: Option<OnTrial>,
 }
 
 /// For how many attempts a version is on trial, and who waits for the verdict.
@@ -69,27 +71,23 @@ pub(crate) struct Running {
 }
 
 impl Version {
-    /// Joins the informers of its subscriptions; `ahead` has its instances.
+    /// Finds the informers of its subscriptions, for a plugin that has these registrations.
     ///
     /// # Errors
     /// What is wrong with a subscription: nothing that its description was not checked for; or that the informers
     /// have been shut down.
-    pub(crate) fn start(
+    pub(crate) fn subscribe(
         &self,
-        ahead: Ahead,
-        plugin: &str,
-        generation: u64,
         factory: &Factory,
-        output: &Arc<Output>,
-    ) -> Result<Start, String> {
+        before: &[Registration],
+    ) -> Result<Vec<Subscription>, String> {
         let mut subscriptions = Vec::new();
         for (number, subscription) in (0..).zip(&self.description.subscriptions) {
-            let joined = factory.subscribe(&spec(number, subscription));
+            let joined = factory.subscribe_again(&spec(number, subscription), before);
             let joined = joined.map_err(|error| format!("subscription {}: {error}", subscription.name))?;
             subscriptions.extend(joined);
         }
-        let (version, plugin, output) = (self.clone(), plugin.to_owned(), output.clone());
-        Ok(Start { version, ahead, plugin, generation, output, subscriptions, trial: None })
+        Ok(subscriptions)
     }
 
     /// How it is treated: as the operator says, else as the plugin proposes, else as is usual.
@@ -143,11 +141,6 @@ fn spec(number: u32, subscription: &hark_sandbox::Subscription) -> SubscriptionS
 }
 
 impl Start {
-    /// It begins on trial, or not.
-    pub(crate) fn on_trial(self, trial: Option<OnTrial>) -> Self {
-        Self { trial, ..self }
-    }
-
     /// Takes the trial out: so many attempts, and who waits.
     fn trial(&mut self) -> (Option<NonZeroU32>, Option<oneshot::Sender<TrialVerdict>>) {
         self.trial.take().map(|trial| (trial.attempts, trial.verdict)).unzip()

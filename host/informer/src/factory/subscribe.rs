@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Factory, ShutDown};
 use crate::filter::{Filter, FilterError, FilterSpec};
-use crate::listener::Subscription;
+use crate::listener::{Reach, Registration, Subscription};
 use crate::resource::Selector;
 use crate::shared_informer::SharedInformer;
 use crate::view::ViewSpec;
@@ -65,8 +65,27 @@ impl Factory {
     /// # Errors
     /// [`SubscribeError`], with everything that is wrong with the subscription's pointers and selectors.
     pub fn subscribe(&self, spec: &SubscriptionSpec) -> Result<Vec<Subscription>, SubscribeError> {
+        self.subscribe_again(spec, &[])
+    }
+
+    /// As [`Factory::subscribe`], for a listener that has these registrations: a subscription of the same name that asks
+    /// for the same objects stays with the informers that serve it, though others might by now, so that a swap keeps it.
+    /// (But not with a wider one that the API server does not let it list any more.)
+    ///
+    /// # Errors
+    /// As [`Factory::subscribe`].
+    pub fn subscribe_again(
+        &self,
+        spec: &SubscriptionSpec,
+        before: &[Registration],
+    ) -> Result<Vec<Subscription>, SubscribeError> {
+        let reach = Arc::new(spec.reach());
+        let served = match served_before(&spec.name, &reach, before) {
+            Some(served) => served,
+            None => self.serve(spec)?,
+        };
         let mut subscriptions: Vec<Subscription> = Vec::new();
-        for Served { informer, rest } in self.serve(spec)? {
+        for Served { informer, rest } in served {
             let filter = FilterSpec {
                 conditions: spec.filter.conditions.clone(),
                 changed: spec.filter.changed.clone(),
@@ -77,6 +96,7 @@ impl Factory {
             subscriptions.push(Subscription {
                 name: spec.name.clone(),
                 number: spec.number,
+                reach: reach.clone(),
                 view: informer.view(view, || self.namespaces(&spec.namespace_selector))?,
                 indexes: informer.indexes(&spec.indexes)?,
                 informer,
@@ -121,6 +141,26 @@ impl Factory {
             None => Ok(Served { informer: self.informer(selector)?, rest: FilterSpec::default() }),
         }
     }
+}
+
+impl SubscriptionSpec {
+    fn reach(&self) -> Reach {
+        Reach {
+            selector: Selector { namespace: String::new(), ..self.selector.clone() },
+            namespaces: self.namespaces.iter().cloned().collect(),
+            namespace_selector: self.namespace_selector.clone(),
+            conditions: self.filter.conditions.clone(),
+        }
+    }
+}
+
+/// What serves the subscription of this name already, if it asks for these objects.
+fn served_before(name: &str, reach: &Reach, before: &[Registration]) -> Option<Vec<Served>> {
+    let same: Vec<_> = before.iter().filter(|one| one.name == name && *one.reach == *reach).collect();
+    let stays = |one: &&Registration| one.is_its_own() || !one.informer.is_excused();
+    let served =
+        |one: &Registration| Served { informer: one.informer.clone(), rest: one.view.spec().filter.clone() };
+    (!same.is_empty() && same.iter().all(stays)).then(|| same.into_iter().map(served).collect())
 }
 
 impl Selector {

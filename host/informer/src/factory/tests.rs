@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::filter::FilterSpec;
+use crate::handler::{Delivery, EventHandler, HandleFuture, Outcome};
+use crate::listener::{Listener, ListenerConfig, OnSwap, Registration, Subscription, Swap};
 use crate::reflector::InitialList;
 use crate::shared_informer::tests::Feed;
 use crate::testing::object;
@@ -127,4 +130,88 @@ async fn options_reach_the_reflectors() {
     let informer = factory.informer(&kind("Pod")).expect("it runs");
     assert!(informer.synced().await, "it lists, though it could stream");
     assert_eq!(*asks.0.lock().expect("no panic"), [77]);
+}
+
+struct Ignore;
+
+impl EventHandler for Ignore {
+    fn handle<'a>(&'a mut self, _: &'a Delivery) -> HandleFuture<'a> {
+        Box::pin(std::future::ready(Outcome::Ok))
+    }
+}
+
+fn spec(namespaces: &[&str], labels: &str) -> SubscriptionSpec {
+    SubscriptionSpec {
+        name: "pods".into(),
+        selector: kind("Pod").with_labels(labels),
+        namespaces: namespaces.iter().map(ToString::to_string).collect(),
+        ..SubscriptionSpec::default()
+    }
+}
+
+/// A listener that runs with what serves the subscription.
+async fn running(subscriptions: Vec<Subscription>) -> Listener {
+    let listener = Listener::new(ListenerConfig::default(), Arc::new(()));
+    let runs = listener.clone();
+    tokio::spawn(async move { runs.run(vec![Box::new(Ignore)], subscriptions).await });
+    assert!(listener.synced().await);
+    listener
+}
+
+/// Its informers, with how many registrations a swap to the subscriptions kept, added and removed.
+async fn swapped(listener: &Listener, next: Vec<Subscription>) -> (Vec<String>, [usize; 3]) {
+    let swap = Swap::new(vec![Box::new(Ignore)], next, OnSwap::Continue);
+    let report = listener.swap(swap).await.expect("it swapped");
+    let informer = |one: &Registration| one.informer.selector().to_string();
+    let informers = listener.registrations().iter().map(informer).collect();
+    (informers, [report.kept, report.added, report.removed])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_asks_the_same_stays_where_it_is_served() {
+    let factory = factory();
+    let every = factory.informer(&kind("Pod")).expect("it runs");
+    assert!(every.synced().await);
+    let wanted = spec(&["n", "m"], "a=b");
+    let listener = running(factory.subscribe(&wanted).expect("served")).await;
+    // These have come to run since, so somebody new would be served by them.
+    let others = ["m", "n"].map(|name| kind("Pod").in_namespace(name).with_labels("a=b"));
+    let others = others.map(|selector| factory.informer(&selector).expect("it runs"));
+    let newcomer: Vec<_> = factory.subscribe(&wanted).expect("served");
+    assert!(Arc::ptr_eq(&newcomer[0].informer, &others[1]) && Arc::ptr_eq(&newcomer[1].informer, &others[0]));
+    let shown = FilterSpec { fields: vec!["/metadata/labels".into()], ..FilterSpec::default() };
+    let wanted = SubscriptionSpec { namespaces: vec!["m".into(), "n".into()], filter: shown, ..wanted };
+    let next = factory.subscribe_again(&wanted, &listener.registrations()).expect("served");
+    assert_eq!(next[0].view.spec().filter.fields, ["/metadata/labels"]);
+    assert_eq!(swapped(&listener, next).await, (vec!["v1/Pod".into()], [1, 0, 0]));
+    let elsewhere = SubscriptionSpec { name: "others".into(), ..wanted };
+    let next = factory.subscribe_again(&elsewhere, &listener.registrations()).expect("served");
+    assert_eq!(swapped(&listener, next).await.1, [0, 2, 1], "a name is a subscription of its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_asks_for_other_objects_begins_anew() {
+    let factory = factory();
+    let first = spec(&["m"], "");
+    let both = spec(&["m", "n"], "");
+    let listener = running(factory.subscribe(&first).expect("served")).await;
+    let next = factory.subscribe_again(&both, &listener.registrations()).expect("served");
+    let informers = vec!["v1/Pod in m".into(), "v1/Pod in n".into()];
+    assert_eq!(swapped(&listener, next).await, (informers.clone(), [0, 2, 1]), "that of m as well");
+    let next = factory.subscribe_again(&both, &listener.registrations()).expect("served");
+    assert_eq!(swapped(&listener, next).await, (informers, [2, 0, 0]));
+    let next = factory.subscribe_again(&first, &listener.registrations()).expect("served");
+    assert_eq!(swapped(&listener, next).await, (vec!["v1/Pod in m".into()], [0, 1, 2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wider_informer_that_cannot_go_on_is_left() {
+    let factory = factory();
+    let every = factory.informer(&kind("Pod")).expect("it runs");
+    assert!(every.synced().await);
+    let wanted = spec(&["n"], "");
+    let listener = running(factory.subscribe(&wanted).expect("served")).await;
+    every.shutdown().await;
+    let next = factory.subscribe_again(&wanted, &listener.registrations()).expect("served");
+    assert_eq!(swapped(&listener, next).await, (vec!["v1/Pod in n".into()], [0, 1, 1]));
 }

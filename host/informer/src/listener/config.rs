@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::reach::Reach;
 use crate::queue::Merge;
 use crate::shared_informer::{Index, SharedInformer};
 use crate::view::View;
@@ -81,6 +82,8 @@ pub struct Subscription {
     pub name: String,
     /// Index in the handler's own list.
     pub number: u32,
+    /// Which objects it asks for, as a whole.
+    pub reach: Arc<Reach>,
     /// Where its events come from.
     pub informer: Arc<SharedInformer>,
     /// Which of the informer's objects are the subscription's, and what of them is shown.
@@ -94,8 +97,9 @@ pub struct Subscription {
 impl Subscription {
     /// To everything that an informer has; see [`Factory::subscribe`](crate::factory::Factory::subscribe) for less.
     pub fn to_everything(name: impl Into<String>, number: u32, informer: Arc<SharedInformer>) -> Self {
+        let reach = Arc::new(Reach::of_everything(informer.selector()));
         let view = informer.view_of_everything();
-        Self { name: name.into(), number, informer, view, indexes: Vec::new(), resync: None }
+        Self { name: name.into(), number, reach, informer, view, indexes: Vec::new(), resync: None }
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::config::{Removed, Subscription};
 use super::oversized::Withheld;
+use super::reach::Reach;
 use super::state::{Shared, State, sink};
 use super::swap::{OnSwap, SwapReport};
 use crate::object::ObjectKey;
@@ -21,6 +22,7 @@ use crate::view::View;
 pub(super) struct Registered {
     pub(super) name: String,
     pub(super) number: u32,
+    pub(super) reach: Arc<Reach>,
     pub(super) informer: Arc<SharedInformer>,
     pub(super) view: Arc<View>,
     pub(super) indexes: Vec<Index>,
@@ -47,23 +49,6 @@ pub(super) enum Missed {
     Change,
 }
 
-/// A registration as others see it.
-struct Listed {
-    id: u64,
-    name: String,
-    informer: Arc<SharedInformer>,
-    view: Arc<View>,
-}
-
-impl Listed {
-    /// Whether it is told of the same objects, under the same name.
-    fn serves(&self, subscription: &Subscription) -> bool {
-        self.name == subscription.name
-            && Arc::ptr_eq(&self.informer, &subscription.informer)
-            && self.view.has_the_same_objects_as(&subscription.view)
-    }
-}
-
 impl Shared {
     /// Makes the registrations those of `subscriptions`. Runs between two deliveries. Of the report, it fills in what
     /// became of registrations.
@@ -73,7 +58,7 @@ impl Shared {
         on_swap: OnSwap,
     ) -> SwapReport {
         let mut report = SwapReport::default();
-        let mut old = self.registered();
+        let mut old = self.registrations();
         for subscription in subscriptions {
             if let Some(place) = old.iter().position(|one| one.serves(&subscription)) {
                 let kept = old.swap_remove(place);
@@ -101,7 +86,7 @@ impl Shared {
     pub(super) fn unsubscribe(self: &Arc<Self>, name: &str) -> (Removed, Vec<u64>) {
         let mut removed = Removed::default();
         let mut ids = Vec::new();
-        for gone in self.registered().into_iter().filter(|one| one.name == name) {
+        for gone in self.registrations().into_iter().filter(|one| one.name == name) {
             removed.registrations += 1;
             removed.dropped += self.leave(gone.id, &gone.informer);
             ids.push(gone.id);
@@ -110,17 +95,6 @@ impl Shared {
         self.tell_waiters();
         self.wake.notify_one();
         (removed, ids)
-    }
-
-    fn registered(&self) -> Vec<Listed> {
-        let state = self.lock();
-        let listed = |(id, one): (&u64, &Registered)| Listed {
-            id: *id,
-            name: one.name.clone(),
-            informer: one.informer.clone(),
-            view: one.view.clone(),
-        };
-        state.registrations.iter().map(listed).collect()
     }
 
     /// In one step with the informer, so that whoever removes the registration finds it there too.
@@ -166,10 +140,11 @@ impl Shared {
 impl State {
     /// Gives the new registration's number.
     fn insert(&mut self, subscription: Subscription) -> u64 {
-        let Subscription { name, number, informer, view, indexes, .. } = subscription;
+        let Subscription { name, number, reach, informer, view, indexes, .. } = subscription;
         let registered = Registered {
             name,
             number,
+            reach,
             informer,
             view,
             indexes,

@@ -35,7 +35,7 @@ pub enum Inherit {
 pub struct Swap {
     /// One for each lane.
     pub handlers: Vec<Box<dyn EventHandler>>,
-    /// As their subscriptions; those with the same name and informer as one of before are kept.
+    /// As their subscriptions; those with the same name, reach and informer as one of before are kept.
     pub subscriptions: Vec<Subscription>,
     /// What becomes of the queue, if all that was left could be taken.
     pub on_swap: OnSwap,
