@@ -6,6 +6,7 @@
 //! many there are; a pause is the subject of its way, never a wait for something.
 
 pub mod build;
+pub mod clock;
 pub mod place;
 pub mod slow;
 pub mod stage;

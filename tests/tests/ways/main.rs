@@ -6,6 +6,7 @@
 //! allow (mounts, dropping privileges) or does not have (an editor) is not played, and said to be so.
 
 mod busy;
+mod clock;
 mod config_map;
 mod configuration;
 mod editors;
