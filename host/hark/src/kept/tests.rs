@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::writer::Work;
 use super::*;
-use crate::state_folder::Cluster;
+use crate::state_folder::{Cluster, UNFINISHED};
 
 fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_795_000_000 + seconds)
@@ -115,6 +115,24 @@ fn contents_that_nobody_speaks_of_go_and_foreign_files_stay() {
     want.remove(&name("two"));
     assert_eq!(case.names(), want);
     assert_eq!(case.folder().read(), BTreeMap::new());
+}
+
+#[test]
+fn what_a_killed_host_left_goes_if_there_is_a_document_to_go_by() {
+    let mut case = Case::new();
+    case.good("a", "one", 1);
+    let leave = |case: &Case| {
+        for name in [name("refused"), format!("{}.{UNFINISHED}", name("half"))] {
+            std::fs::write(case.folder().path().join(name), "left").expect("written");
+        }
+    };
+    leave(&case);
+    case.work.sweep_after_a_kill();
+    assert_eq!(case.names(), BTreeSet::from([name("one"), "versions.json".to_owned()]));
+    leave(&case);
+    let place = StatePlace::new(case.state.path(), &Cluster::dev(), None);
+    Work::new(place, case.folder(), BTreeMap::new()).sweep_after_a_kill();
+    assert_eq!(case.names().len(), 4, "it may be damaged, and be mended by hand");
 }
 
 #[test]

@@ -60,6 +60,7 @@ impl Work {
     }
 
     fn run(mut self, mailbox: &Mailbox) {
+        self.sweep_after_a_kill();
         loop {
             self.write();
             let Mail { updates, closing } = mailbox.take(if self.behind { AGAIN } else { FOR_EVER });
@@ -74,6 +75,15 @@ impl Work {
                 let _ = done.send(());
                 return;
             }
+        }
+    }
+
+    /// A host that was killed may have left what its document did not speak of any more, or not yet. If there is no document
+    /// to go by, that waits for the first that is written.
+    pub(super) fn sweep_after_a_kill(&self) {
+        if !self.records.is_empty() && self.place.take().is_ok() {
+            // What cannot be removed now is removed, or complained of, when something is written.
+            let _ = self.folder.sweep(&self.wanted());
         }
     }
 
