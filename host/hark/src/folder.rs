@@ -8,15 +8,14 @@
 //! | `scan` | what lies in the folder, and what of it counts |
 //! | `stamp` | what tells one state of a file from another |
 //! | `hops` | the links on the way to a file |
-//! | `mount`, `filesystem` | what a folder is on |
-//! | `told`, `watcher` | what the file system tells (notify) |
+//! | `mount` | which mount a folder is on |
+//! | `told`, `watcher` | what the file system tells (`watching`) |
 //! | `ledger` | files over time: being written, whole, gone |
 //! | `configuration` | the same for the configuration file, which is read here |
 //! | `way` | how changes come to be known, and why |
 //! | `looker`, `stats` | the thread, and what it costs |
 
 mod configuration;
-mod filesystem;
 #[cfg(test)]
 mod fuzz;
 mod hops;
@@ -30,7 +29,6 @@ mod told;
 mod watcher;
 mod way;
 
-pub(crate) use self::filesystem::silent;
 pub(crate) use self::ledger::{PluginFile, Standing};
 pub(crate) use self::looker::{FolderState, LookOptions, Looker, Seen};
 pub(crate) use self::scan::Place;

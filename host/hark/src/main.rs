@@ -26,6 +26,7 @@ mod shutdown;
 mod state_folder;
 mod telemetry;
 mod timings;
+mod watching;
 
 use std::process::ExitCode;
 use std::sync::Arc;

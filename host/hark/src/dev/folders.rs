@@ -5,28 +5,15 @@
 //! in a watched folder, perhaps once for many; our own reading tells nothing. Where the system does not say what changes,
 //! [`Watching`] says why, and the clock has to do.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::mem::ManuallyDrop;
-use std::os::unix::fs::MetadataExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
-use notify::{ErrorKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::sources::Sources;
-
-/// After how long the system is asked again, if it could not say what changes.
-const AGAIN: Duration = Duration::from_secs(60);
-
-/// The library remembers each folder that went away while it was watched; after so many it is begun anew.
-const MOST_FORGOTTEN: usize = 1000;
-
-/// Folders that went away since the last look; if there are more, all are watched anew.
-const MOST_LOST: usize = 256;
+use crate::watching::{DirectoryWatcher, News, Trouble};
 
 /// Who says that it is time to look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,196 +24,52 @@ pub(super) enum Watching {
     Clock(String),
 }
 
-/// One folder that is watched.
-struct Watched {
-    identity: Identity,
-    /// The file system's name, if it does not tell of all changes.
-    silent: Option<&'static str>,
-}
-
-/// What tells a folder from another one of the same name.
-type Identity = (u64, u64, Option<SystemTime>);
-
 /// See the file's head.
-pub(super) struct Folders {
-    sources: Sources,
-    watcher: Option<RecommendedWatcher>,
-    watched: BTreeMap<PathBuf, Watched>,
-    /// What the system stopped watching, since it was moved or removed.
-    lost: Lost,
-    /// How many that were over time.
-    forgotten: usize,
-    stirred: watch::Sender<()>,
-    /// Not to be asked again before then, and why.
-    refused: Option<(Instant, String)>,
-}
-
-type Lost = Arc<Mutex<BTreeSet<PathBuf>>>;
+pub(super) struct Folders(DirectoryWatcher);
 
 impl Folders {
     /// Nothing is watched yet. `stirred` is told of changes.
     pub(super) fn new(sources: Sources, stirred: watch::Sender<()>) -> Self {
-        Self {
-            sources,
-            watcher: None,
-            watched: BTreeMap::new(),
-            lost: Lost::default(),
-            forgotten: 0,
-            stirred,
-            refused: None,
-        }
+        Self(DirectoryWatcher::new(Arc::new(move |news: News<'_>| {
+            let is_beside = matches!(news, News::Of(path, _) if sources.is_beside(path));
+            if !is_beside {
+                stirred.send_replace(());
+            }
+        })))
     }
 
-    /// Watches these folders and no others. Gives whether there are new ones among them: what changed in one before it
-    /// was watched, nobody has told of.
+    /// Watches these folders and no others; if it cannot watch all of them, none, since the clock then has to do anyway.
+    /// Gives whether there are new ones among them: what changed in one before it was watched, nobody has told of.
     pub(super) fn follow(&mut self, folders: &BTreeSet<PathBuf>, now: Instant) -> (bool, Watching) {
-        if let Some((until, reason)) = &self.refused {
-            if now < *until {
-                return (false, Watching::Clock(reason.clone()));
-            }
-            self.refused = None;
-        }
-        match self.try_follow(folders) {
-            Ok(new) => (new, self.by_the_system()),
-            Err(reason) => {
-                self.watcher = None;
-                self.watched.clear();
-                self.refused = Some((now + AGAIN, reason.clone()));
-                (false, Watching::Clock(reason))
-            }
-        }
-    }
-
-    /// It says what changes, unless a file system among them does not tell it.
-    fn by_the_system(&self) -> Watching {
-        let silent = self.watched.values().find_map(|watched| watched.silent);
-        let reason = |name| format!("some are on {name}, which does not tell of all changes");
-        silent.map_or(Watching::Events, |name| Watching::Clock(reason(name)))
-    }
-
-    fn try_follow(&mut self, folders: &BTreeSet<PathBuf>) -> Result<bool, String> {
-        self.forget_lost();
-        let wanted = once_each(folders);
-        if self.watcher.is_none() {
-            self.watcher = Some(watcher(self.sources.clone(), self.lost.clone(), self.stirred.clone())?);
-        }
-        let Some(watcher) = &mut self.watcher else { return Ok(false) };
-        self.watched.retain(|path, watched| {
-            let stays = wanted.get(path) == Some(&watched.identity);
-            if !stays {
-                // It may be gone, and its watch with it.
-                let _ = watcher.unwatch(path);
-            }
-            stays
-        });
-        let mut new = false;
-        for (path, identity) in wanted {
-            if self.watched.contains_key(path) {
-                continue;
-            }
-            match watcher.watch(path, RecursiveMode::NonRecursive) {
-                Ok(()) => {
-                    let silent = crate::folder::silent(path);
-                    self.watched.insert(path.clone(), Watched { identity, silent });
-                    new = true;
-                }
-                Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(refusal(&error, folders.len())),
-            }
-        }
-        Ok(new)
-    }
-
-    /// Whatever was moved or removed has no watch any more, nor has what lay in it, although it may be back by now.
-    fn forget_lost(&mut self) {
-        let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
-        let Some(watcher) = self.watcher.as_mut().filter(|_| !lost.is_empty()) else { return };
-        let (all, before) = (lost.len() >= MOST_LOST, self.watched.len());
-        self.watched.retain(|path, _| {
-            let stays = !all && !path.ancestors().any(|above| lost.contains(above));
-            if !stays {
-                // As below.
-                let _ = watcher.unwatch(path);
-            }
-            stays
-        });
-        self.forgotten += before - self.watched.len();
-        if self.forgotten > MOST_FORGOTTEN {
-            self.watcher = None;
-            self.watched.clear();
-            self.forgotten = 0;
-        }
+        let followed = self.0.follow(&folders.iter().collect(), now);
+        let Some(trouble) = followed.trouble else {
+            let reason = self.0.silent().map(on_silent);
+            return (followed.more, reason.map_or(Watching::Events, Watching::Clock));
+        };
+        let reason = refusal(&trouble, folders.len());
+        self.0.rest(trouble, now);
+        (false, Watching::Clock(reason))
     }
 }
 
-/// The folders that are there, each under one of its names: the system watches what is behind a name.
-fn once_each(folders: &BTreeSet<PathBuf>) -> BTreeMap<&PathBuf, Identity> {
-    let mut seen = BTreeSet::new();
-    let there = folders.iter().filter_map(|path| Some((path, identity(path)?)));
-    there.filter(|(_, (device, inode, _))| seen.insert((*device, *inode))).collect()
+fn on_silent(file_system: &str) -> String {
+    format!("some are on {file_system}, which does not tell of all changes")
 }
 
-fn identity(path: &Path) -> Option<Identity> {
-    let metadata = std::fs::metadata(path).ok()?;
-    metadata.is_dir().then(|| (metadata.dev(), metadata.ino(), metadata.created().ok()))
-}
-
-/// # Errors
-/// Why there is none, for people.
-fn watcher(sources: Sources, lost: Lost, stirred: watch::Sender<()>) -> Result<RecommendedWatcher, String> {
-    // The library has a thread, and panics without one; so it is asked only if one is to be had.
-    std::thread::Builder::new().spawn(|| ()).map_err(|error| format!("no thread to be had: {error}"))?;
-    let handler = move |event: notify::Result<notify::Event>| {
-        // What failed may be a change that is not told.
-        let Ok(event) = event else { return stirred.send_replace(()) };
-        if is_only_reading(event.kind) {
-            return;
-        }
-        if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
-            let mut lost = lost.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = MOST_LOST.saturating_sub(lost.len());
-            lost.extend(event.paths.iter().take(room).cloned());
-        }
-        if event.paths.is_empty() || !event.paths.iter().all(|path| sources.is_beside(path)) {
-            stirred.send_replace(());
-        }
-    };
-    // Somebody else may have got that thread. The library then panics at each use, and when it is dropped: such a watcher is
-    // left behind, with its one descriptor.
-    let watcher = notify::recommended_watcher(handler).map_err(|error| error.to_string())?;
-    let mut watcher = ManuallyDrop::new(watcher);
-    let works = catch_unwind(AssertUnwindSafe(|| drop(watcher.unwatch(Path::new("/nowhere")))));
-    works.map_err(|_| "no thread to be had".to_owned())?;
-    Ok(ManuallyDrop::into_inner(watcher))
-}
-
-/// Our own walks open and read.
-fn is_only_reading(kind: EventKind) -> bool {
-    matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
-}
-
-fn is_gone(error: &notify::Error) -> bool {
-    match &error.kind {
-        ErrorKind::PathNotFound => true,
-        ErrorKind::Io(error) => {
-            matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
-        }
-        _ => false,
-    }
-}
-
-fn refusal(error: &notify::Error, folders: usize) -> String {
-    match &error.kind {
-        ErrorKind::MaxFilesWatch => format!(
+fn refusal(trouble: &Trouble, folders: usize) -> String {
+    match trouble {
+        Trouble::NoWatches => format!(
             "{folders} folders of sources are more than the system watches: raise fs.inotify.max_user_watches, or name \
              fewer `sources`"
         ),
-        _ => format!("the system does not watch the sources: {error}"),
+        other => other.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::sources::Own;
     use super::*;
     use crate::config::Build;
@@ -281,39 +124,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_with_two_names_is_watched_once_and_still_if_one_is_gone() {
-        let mut watched = Watched::new();
-        let at = watched.folder.path().to_owned();
-        std::fs::create_dir(at.join("src")).expect("made");
-        std::os::unix::fs::symlink("src", at.join("link")).expect("linked");
-        assert!(watched.follow(&["link", "src"]));
-        assert_eq!(watched.folders.watched.len(), 1);
-        assert_eq!(watched.folders.by_the_system(), Watching::Events);
-        watched.folders.watched.values_mut().for_each(|watched| watched.silent = Some("NFS"));
-        let reason = "some are on NFS, which does not tell of all changes".to_owned();
-        assert_eq!(watched.folders.by_the_system(), Watching::Clock(reason));
-        watched.follow(&["src"]);
-        watched.stirred.borrow_and_update();
-        std::fs::write(at.join("src/a"), "a").expect("written");
-        watched.stirs().await;
-    }
-
-    #[tokio::test]
-    async fn folders_that_come_and_go_all_the_time_are_watched_as_ever() {
-        let mut watched = Watched::new();
-        let at = watched.folder.path().to_owned();
-        for round in 0..MOST_FORGOTTEN + 10 {
-            std::fs::create_dir(at.join("src")).expect("made");
-            assert!(watched.follow(&["", "src"]), "round {round}");
-            watched.stirred.borrow_and_update();
-            std::fs::remove_dir(at.join("src")).expect("removed");
-            watched.stirs().await;
-        }
-        watched.follow(&[""]);
-        assert!(watched.folders.watched.len() == 1 && watched.folders.forgotten < 100);
-    }
-
-    #[tokio::test]
     async fn what_is_no_source_and_what_is_only_read_stirs_nothing() {
         let mut watched = Watched::new();
         let at = watched.folder.path().to_owned();
@@ -329,18 +139,29 @@ mod tests {
         std::fs::write(at.join("source"), "y").expect("written");
         watched.stirs().await;
         assert!(told.has_changed().expect("the sender is there"));
-        watched.follow(&[]);
-        assert!(watched.folders.watched.is_empty());
     }
 
     #[test]
-    fn a_folder_that_is_gone_is_no_fault_and_a_refusal_is_not_tried_again_at_once() {
+    fn a_folder_that_is_gone_is_no_fault_and_a_refusal_stands_for_a_while() {
         let mut watched = Watched::new();
         assert!(!watched.follow(&["gone"]));
-        let now = Instant::now();
-        watched.folders.refused = Some((now + AGAIN, "no".to_owned()));
-        let clock = (false, Watching::Clock("no".to_owned()));
-        assert_eq!(watched.folders.follow(&BTreeSet::new(), now), clock);
-        assert_eq!(watched.folders.follow(&BTreeSet::new(), now + AGAIN), (false, Watching::Events));
+        let (now, none) = (Instant::now(), BTreeSet::new());
+        watched.folders.0.rest(Trouble::NoWatches, now);
+        let (new, Watching::Clock(reason)) = watched.folders.follow(&none, now) else {
+            panic!("it was refused just now")
+        };
+        assert!(
+            !new && reason.starts_with("0 folders of sources are more than the system watches: "),
+            "{reason}"
+        );
+        let later = now + Duration::from_secs(3600);
+        assert_eq!(watched.folders.follow(&none, later), (false, Watching::Events));
+    }
+
+    #[test]
+    fn each_reason_says_what_it_is_about() {
+        assert_eq!(on_silent("nfs"), "some are on nfs, which does not tell of all changes");
+        let other = refusal(&Trouble::NoWatcher("too many".into()), 3);
+        assert_eq!(other, "there is no watcher to be had: too many; raise fs.inotify.max_user_instances");
     }
 }

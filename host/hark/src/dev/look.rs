@@ -70,7 +70,7 @@ impl Eyes {
         let mut watching = Watching::Events;
         for _ in 0..ROUNDS {
             walked = self.sources.walk();
-            let (new, by) = self.folders.follow(&walked.folders, SystemInstant::now());
+            let (new, by) = self.folders.follow(&walked.folders, Instant::now());
             watching = by;
             if !new {
                 break;

@@ -229,7 +229,7 @@ impl Looking {
         } else {
             self.take(found, &words, now, clock);
         }
-        let followed = self.watcher.follow(interests, &news, Builder::new(), now);
+        let followed = self.watcher.follow(interests, now);
         self.once_more = followed.more;
         self.way = self.way_with(followed.trouble);
         if !nothing_new || self.seen.borrow().way != self.way {

@@ -1,7 +1,7 @@
 //! What the file system has told since the last look, reduced to what a look needs.
 //!
-//! Filled by notify's thread, emptied by the looker's. Invariants: what our own looks do tells nothing; however much is
-//! told, what is kept is bounded, and what does not fit is as if it had not been told.
+//! Filled by the thread that hears, emptied by the looker's. Invariant: however much is told, what is kept is bounded, and
+//! what does not fit is as if it had not been told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -9,15 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
-use notify::{Event, EventKind};
 use tokio::time::Instant;
+
+use crate::watching::{Change, News as Heard};
 
 /// Files that are known to be open for writing, or to be whole, at a time.
 const MOST_FILES: usize = 4096;
-
-/// Directories that went away between two looks, by name; beyond that, all count as gone.
-const MOST_MOVED: usize = 256;
 
 /// Which names in a directory matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,10 +54,6 @@ pub(super) struct Told {
     writing: BTreeSet<PathBuf>,
     /// Closed after a write, or moved here.
     whole: BTreeSet<PathBuf>,
-    /// Directories that went away; notify watches them no longer.
-    moved: Vec<PathBuf>,
-    /// Some were not told of, so any may have.
-    all_moved: bool,
 }
 
 /// What was told before a look.
@@ -70,35 +63,19 @@ pub(super) struct News {
     pub(super) told: bool,
     /// Closed after a write, or moved here.
     pub(super) whole: BTreeSet<PathBuf>,
-    /// Directories that went away.
-    pub(super) moved: Vec<PathBuf>,
-    /// Any directory may have gone away.
-    pub(super) all_moved: bool,
 }
 
 impl Told {
     /// Hears one thing: says whether it is news for the looker.
-    pub(super) fn hear(&mut self, event: &notify::Result<Event>) -> bool {
-        let event = match event {
-            Ok(event) if !event.need_rescan() => event,
-            // What was lost may have been anything.
-            Ok(_) | Err(_) => {
+    pub(super) fn hear(&mut self, heard: Heard<'_>) -> bool {
+        let news = match heard {
+            Heard::Of(path, change) => self.hear_of(path, change),
+            Heard::Lost => {
                 self.writing.clear();
                 self.whole.clear();
-                self.all_moved = true;
-                self.look = true;
-                return true;
+                true
             }
         };
-        if is_only_reading(event.kind) || event.kind == EventKind::Modify(ModifyKind::Name(RenameMode::Both))
-        {
-            // The latter repeats what was said of either name.
-            return false;
-        }
-        let mut news = false;
-        for path in &event.paths {
-            news |= self.hear_of(path, event.kind);
-        }
         self.look |= news;
         news
     }
@@ -108,19 +85,15 @@ impl Told {
         !self.writing.is_empty()
     }
 
-    fn hear_of(&mut self, path: &Path, kind: EventKind) -> bool {
+    fn hear_of(&mut self, path: &Path, change: Change) -> bool {
         let relevance = self.relevance(path);
-        match kind {
+        match change {
             _ if relevance == Relevance::None => false,
-            EventKind::Modify(ModifyKind::Data(_)) => {
-                relevance == Relevance::File && self.is_written_to(path)
-            }
-            EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
-                relevance == Relevance::File && self.is_whole(path)
-            }
-            EventKind::Modify(ModifyKind::Name(RenameMode::To)) => self.is_whole(path),
-            EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => self.is_gone(path),
-            _ => true,
+            Change::Written => relevance == Relevance::File && self.is_written_to(path),
+            Change::Closed => relevance == Relevance::File && self.is_whole(path),
+            Change::Arrived => self.is_whole(path),
+            Change::Gone => self.is_gone(path),
+            Change::Other => true,
         }
     }
 
@@ -147,11 +120,6 @@ impl Told {
     fn is_gone(&mut self, path: &Path) -> bool {
         self.writing.remove(path);
         self.whole.remove(path);
-        if self.moved.len() < MOST_MOVED {
-            self.moved.push(path.to_owned());
-        } else {
-            self.all_moved = true;
-        }
         true
     }
 
@@ -170,12 +138,7 @@ impl Told {
     /// What was told since the last time.
     fn take(&mut self) -> News {
         self.asked = false;
-        News {
-            told: std::mem::take(&mut self.look),
-            whole: std::mem::take(&mut self.whole),
-            moved: std::mem::take(&mut self.moved),
-            all_moved: std::mem::take(&mut self.all_moved),
-        }
+        News { told: std::mem::take(&mut self.look), whole: std::mem::take(&mut self.whole) }
     }
 }
 
@@ -189,11 +152,6 @@ fn among_all(name: &OsStr) -> Relevance {
     } else {
         Relevance::Entry
     }
-}
-
-/// Our own scans open and read: such events must not cause the next scan.
-fn is_only_reading(kind: EventKind) -> bool {
-    matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
 }
 
 /// Why the looker is to go on.
@@ -221,9 +179,9 @@ impl Mailbox {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called by notify's thread.
-    pub(super) fn hear(&self, event: &notify::Result<Event>) {
-        if self.lock().hear(event) {
+    /// Called by the thread that hears.
+    pub(super) fn hear(&self, heard: Heard<'_>) {
+        if self.lock().hear(heard) {
             self.news.notify_one();
         }
     }

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::watching::Trouble;
+
 /// `host.watch`: what the operator wants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum WatchMode {
@@ -37,14 +39,8 @@ pub(crate) enum Why {
     Setting,
     /// A directory is on a file system that does not tell of what others change in it.
     FileSystem(&'static str),
-    /// The kernel gives no more watches.
-    NoWatches,
-    /// The kernel gives no watcher.
-    NoWatcher(String),
-    /// The system gives no thread to hear with.
-    NoThread(String),
-    /// A directory may not be watched.
-    Refused(String),
+    /// A directory is not watched.
+    Unwatched(Trouble),
     /// The clock found changes twice that it did not tell of.
     Misses,
 }
@@ -65,10 +61,10 @@ impl Way {
             Self::Polled(why) => match why {
                 Why::Setting => "setting",
                 Why::FileSystem(name) => name,
-                Why::NoWatches => "no-watches",
-                Why::NoWatcher(_) => "no-watcher",
-                Why::NoThread(_) => "no-thread",
-                Why::Refused(_) => "refused",
+                Why::Unwatched(Trouble::NoWatches) => "no-watches",
+                Why::Unwatched(Trouble::NoWatcher(_)) => "no-watcher",
+                Why::Unwatched(Trouble::NoThread(_)) => "no-thread",
+                Why::Unwatched(Trouble::Refused(_)) => "refused",
                 Why::Misses => "misses-changes",
             },
         }
@@ -89,12 +85,7 @@ impl fmt::Display for Why {
         match self {
             Self::Setting => write!(f, "host.watch says so"),
             Self::FileSystem(name) => write!(f, "{name} does not tell of all of them"),
-            Self::NoWatches => write!(f, "no watches are left: raise fs.inotify.max_user_watches"),
-            Self::NoWatcher(error) => {
-                write!(f, "there is no watcher to be had: {error}; raise fs.inotify.max_user_instances")
-            }
-            Self::NoThread(error) => write!(f, "there is no thread to be had: {error}"),
-            Self::Refused(error) => write!(f, "a folder cannot be watched: {error}"),
+            Self::Unwatched(trouble) => write!(f, "{trouble}"),
             Self::Misses => write!(f, "the file system does not tell of them"),
         }
     }
@@ -187,10 +178,10 @@ mod tests {
         let whys = [
             Why::Setting,
             Why::FileSystem("nfs"),
-            Why::NoWatches,
-            Why::NoWatcher(text()),
-            Why::NoThread(text()),
-            Why::Refused(text()),
+            Why::Unwatched(Trouble::NoWatches),
+            Why::Unwatched(Trouble::NoWatcher(text())),
+            Why::Unwatched(Trouble::NoThread(text())),
+            Why::Unwatched(Trouble::Refused(text())),
             Why::Misses,
         ];
         let words: std::collections::BTreeSet<&str> =

@@ -33,7 +33,7 @@ const SILENT: &[(u32, &str)] = &[
 ];
 
 /// The name of the file system that a directory is on, if it is one of those; none also if it cannot be asked.
-pub(crate) fn silent(directory: &Path) -> Option<&'static str> {
+pub(super) fn silent(directory: &Path) -> Option<&'static str> {
     let answer = rustix::fs::statfs(directory).ok()?;
     // The type's width differs between architectures; the numbers have 32 bits.
     named(answer.f_type as u32)
