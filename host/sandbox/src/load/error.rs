@@ -27,6 +27,14 @@ pub enum LoadError {
         /// Bytes that there should be at least.
         need: usize,
     },
+    /// Its last sections were never written, although the place for them is there.
+    #[error("the file was not written to its end: of its {have}, those from byte {from} on are zeros, as when power fails or a copy is broken off; save it again", have = text::bytes(*.have))]
+    ZeroTail {
+        /// Where its last whole section ends.
+        from: usize,
+        /// Bytes there, the zeros included.
+        have: usize,
+    },
     /// Not Wasm at all.
     #[error(
         "the file is not WebAssembly: it looks like {0}; a plugin is a component or a core module (it begins with `\\0asm`)"

@@ -43,8 +43,9 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Kind, LoadError> {
         other => return Err(LoadError::UnknownVersion(other)),
     };
     match sections_end(sections) {
-        end if end > sections.len() => Err(cut_short(bytes, HEADER.saturating_add(end))),
-        _ => Ok(kind),
+        End::Beyond(end) => Err(cut_short(bytes, HEADER.saturating_add(end))),
+        End::Zeros(from) => Err(LoadError::ZeroTail { from: HEADER + from, have: bytes.len() }),
+        End::There => Ok(kind),
     }
 }
 
@@ -52,19 +53,33 @@ fn cut_short(bytes: &[u8], need: usize) -> LoadError {
     LoadError::Truncated { have: bytes.len(), need }
 }
 
-/// Where the last section ends, which is beyond `bytes` if they are cut short: each section is an id, a
-/// length and so many bytes. Ends at a length that is none: no more bytes would mend that, and the parser says
-/// what is wrong with it.
-fn sections_end(bytes: &[u8]) -> usize {
+/// Where the last section ends.
+enum End {
+    /// Where the bytes do; or at a length that is none: no more bytes would mend that, and the parser says what is wrong
+    /// with it.
+    There,
+    /// So far into sections that are cut short.
+    Beyond(usize),
+    /// So far into sections behind which there are only zeros: no section begins with two, since each has an id and a length,
+    /// and one with id 0 has a name.
+    Zeros(usize),
+}
+
+/// Each section is an id, a length and so many bytes.
+fn sections_end(bytes: &[u8]) -> End {
+    let zeros = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let mut at = 0;
     while at < bytes.len() {
+        if at >= zeros && at + 1 < bytes.len() {
+            return End::Zeros(at);
+        }
         match leb128(&bytes[at + 1..]) {
             Number::Is(length, width) => at = at.saturating_add(1 + width).saturating_add(length),
-            Number::Cut => return bytes.len() + 1,
-            Number::Wrong => return at,
+            Number::Cut => return End::Beyond(bytes.len() + 1),
+            Number::Wrong => return End::There,
         }
     }
-    at
+    if at > bytes.len() { End::Beyond(at) } else { End::There }
 }
 
 /// What stands where a number should.
@@ -97,6 +112,7 @@ fn not_binary(bytes: &[u8]) -> Result<Kind, LoadError> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "a zstd archive",
         [b'#', b'!', ..] => "a script",
         [b'<', ..] => "a web page",
+        _ if bytes.iter().all(|byte| *byte == 0) => "nothing but zeros (it was not written to its end)",
         _ => match std::str::from_utf8(bytes) {
             Ok(text) if text.starts_with("version https://git-lfs") => {
                 "a Git LFS pointer (run `git lfs pull`)"
@@ -150,8 +166,37 @@ mod tests {
     }
 
     #[test]
+    fn a_tail_of_zeros_is_named_wherever_it_begins() {
+        let whole = b"\0asm\x01\0\0\0\x00\x05\x01xyzw\x00\x02\x01x";
+        for (from, zeros, tail) in [
+            (8, 2, true),
+            (8, 9, true),
+            (15, 2, true),
+            (15, 4096, true),
+            (19, 3, true),
+            // It may be the beginning of a section.
+            (19, 1, false),
+        ] {
+            let mut file = whole[..from].to_vec();
+            file.resize(from + zeros, 0);
+            let want = match tail {
+                true => LoadError::ZeroTail { from, have: file.len() },
+                false => cut_short(&file, file.len() + 1),
+            };
+            assert_eq!(sniff(&file), Err(want), "{from} {zeros}");
+        }
+        // Within a section, zeros are content; what is behind it counts.
+        let mut file = whole[..12].to_vec();
+        file.resize(20, 0);
+        let error = sniff(&file).expect_err("zeros");
+        let want = "the file was not written to its end: of its 20 bytes, those from byte 15 on are zeros, as when power fails or \
+                    a copy is broken off; save it again";
+        assert_eq!(error.to_string(), want);
+    }
+
+    #[test]
     fn what_is_not_a_plugin_is_named() {
-        let cases: [(&[u8], LoadError); 9] = [
+        let cases: [(&[u8], LoadError); 10] = [
             (b"\x7fELF\x02\x01\x01", LoadError::Precompiled),
             (b"\0asm\x01\0\0\x01", LoadError::UnknownVersion([1, 0, 0, 1])),
             (b"\0asm\x0c\0\x01\0", LoadError::UnknownVersion([0x0c, 0, 1, 0])),
@@ -164,6 +209,7 @@ mod tests {
                 LoadError::NotWasm("a Git LFS pointer (run `git lfs pull`)"),
             ),
             (b"\xff\xfe\x00", LoadError::NotWasm("other binary data")),
+            (&[0; 40], LoadError::NotWasm("nothing but zeros (it was not written to its end)")),
         ];
         for (bytes, want) in cases {
             assert_eq!(sniff(bytes), Err(want));

@@ -19,11 +19,17 @@ enum Walk {
     Cut,
     /// At a length that is no number of 32 bits.
     Wrong,
+    /// Where nothing but zeros follow.
+    Zeros,
 }
 
 fn walk(sections: &[u8]) -> Walk {
     let mut reader = BinaryReader::new(sections, 0);
     while !reader.eof() {
+        let rest = &sections[reader.original_position()..];
+        if rest.len() > 1 && rest.iter().max() == Some(&0) {
+            return Walk::Zeros;
+        }
         // An id, of whatever value.
         if reader.read_u8().is_err() {
             return Walk::Cut;
@@ -55,6 +61,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     match (bytes.strip_prefix(b"\0asm"), &found) {
         (Some([1, 0, 0, 0, sections @ ..] | [0x0d, 0, 1, 0, sections @ ..]), found) => match walk(sections) {
             Walk::Cut => prop_assert!(matches!(found, Err(LoadError::Truncated { .. })), "{found:?}"),
+            Walk::Zeros => prop_assert!(matches!(found, Err(LoadError::ZeroTail { .. })), "{found:?}"),
             Walk::Whole | Walk::Wrong => prop_assert!(found.is_ok(), "{found:?}"),
         },
         (Some(version), found) if version.len() >= 4 => {
