@@ -188,6 +188,12 @@ pub(crate) enum ConfigError {
         /// Its size in bytes.
         size: u64,
     },
+    /// There is nothing in it. Valid, but seldom meant: a full disk, or a save that is broken off, leaves such a file.
+    #[error("{} is empty, which is seldom meant: to have the defaults, write a comment into it (`# defaults`)", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is not TOML.
     #[error("{} is not valid TOML: {source}", path.display())]
     Syntax {
@@ -211,13 +217,19 @@ impl ConfigError {
     pub(crate) fn is_absence(&self) -> bool {
         matches!(self, Self::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
+
+    /// There is nothing in the file.
+    pub(crate) fn is_emptiness(&self) -> bool {
+        matches!(self, Self::Empty { .. })
+    }
 }
 
 impl Config {
     /// Reads and checks the file.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the file and every key that is wrong.
+    /// [`ConfigError`], naming the file and every key that is wrong. Whoever has nothing to lose may take an empty file for
+    /// the defaults.
     pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
         let read = |source| ConfigError::Read { path: path.to_owned(), source };
         let metadata = std::fs::metadata(path).map_err(read)?;
@@ -228,6 +240,9 @@ impl Config {
             return Err(ConfigError::TooLarge { path: path.to_owned(), size: metadata.len() });
         }
         let text = std::fs::read_to_string(path).map_err(read)?;
+        if is_blank(&text) {
+            return Err(ConfigError::Empty { path: path.to_owned() });
+        }
         Self::parse(&text, path)
     }
 
@@ -278,6 +293,11 @@ impl Config {
     pub(crate) fn plugin_names(&self) -> impl Iterator<Item = &String> {
         self.plugins.keys()
     }
+}
+
+/// White space alone, and the mark that some editors begin every file with.
+fn is_blank(text: &str) -> bool {
+    text.chars().all(|char| char.is_whitespace() || char == '\u{feff}')
 }
 
 fn read_host(reader: &mut Reader<'_>) -> HostConfig {
@@ -333,8 +353,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_gives_the_defaults() {
-        let plugin = parse("").expect("valid").plugin("any");
+    fn a_file_that_says_nothing_gives_the_defaults() {
+        assert_eq!(parse("# defaults\n").expect("valid"), Config::default());
+        let plugin = Config::default().plugin("any");
         assert_eq!(plugin.limits, Limits::default());
         assert_eq!((plugin.queue, plugin.max_attempts), (10_000, 10));
         assert_eq!(plugin.treatment, Proposal::default(), "left to the plugin");
@@ -508,6 +529,23 @@ mod tests {
         let all: Vec<String> = changes.iter().map(|(key, value)| format!("{key} = {value}")).collect();
         let host = parse(&format!("[host]\n{}", all.join("\n"))).expect("valid").host;
         assert_eq!(host.differing(&HostConfig::default()).len(), changes.len());
+    }
+
+    #[test]
+    fn an_empty_file_is_told_from_one_that_says_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("hark.toml");
+        for (text, empty) in
+            [("", true), (" \r\n\t\n", true), ("\u{feff}\n", true), ("#", false), ("[host]", false)]
+        {
+            std::fs::write(&path, text).expect("written");
+            match Config::load(&path) {
+                Ok(config) => assert!(!empty && config == Config::default(), "{text:?}"),
+                Err(error) => {
+                    assert!(empty && error.is_emptiness() && !error.is_absence(), "{text:?}: {error}")
+                }
+            }
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Reads the file named, or `./hark.toml` if there is one: it may also come later.
+    /// Reads the file named, or `./hark.toml` if there is one: it may also come later. An empty one stands for the defaults.
     ///
     /// # Errors
     /// [`ConfigError`] if the file named is not there, or any file says something that it may not.
@@ -50,6 +50,7 @@ impl ConfigFile {
         let path = named.unwrap_or_else(|| PathBuf::from("hark.toml"));
         match Config::load(&path) {
             Ok(current) => Ok(Self::started(path, true, current)),
+            Err(error) if error.is_emptiness() => Ok(Self::started(path, true, Config::default())),
             Err(error) if error.is_absence() && !expected => {
                 Ok(Self::started(path, expected, Config::default()))
             }
@@ -82,7 +83,8 @@ impl ConfigFile {
         self.current.host.differing(&self.started)
     }
 
-    /// Takes what the file says now; none if that is the same as before.
+    /// Takes what the file says now; none if that is the same as before. An empty one is taken only where that changes
+    /// nothing: who wants the defaults back can say so with a comment.
     ///
     /// # Errors
     /// Why it says nothing: what was valid before stays.
@@ -92,6 +94,10 @@ impl ConfigFile {
     ) -> Result<Option<&Config>, &'a ConfigError> {
         match read {
             Err(error) if error.is_absence() && !self.expected => Ok(None),
+            Err(error) if error.is_emptiness() && self.current == Config::default() => {
+                self.expected = true;
+                Ok(None)
+            }
             Err(error) => Err(error),
             Ok(config) => {
                 self.expected = true;
@@ -331,12 +337,31 @@ mod tests {
             ("[host]\nstate_dir = \"b\"\n", &["host.state_dir"][..]),
             ("[host]\nstate_dir = \"b\"\nlog = \"warn\"\n", &["host.state_dir", "host.log"]),
             ("[host]\nstate_dir = \"a\"\nlog = \"warn\"\n", &["host.log"]),
-            ("", &["host.state_dir"]),
+            ("# defaults", &["host.state_dir"]),
             ("[host]\nstate_dir = \"a\"\n", &[]),
         ] {
             save(text);
             assert!(file.take(&Config::load(&path)).expect("valid").is_some(), "{text}");
             assert_eq!(file.waiting(), waiting, "{text}");
         }
+    }
+    #[test]
+    fn an_empty_file_is_taken_at_the_start_and_later_only_where_nothing_is_lost() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("hark.toml");
+        let save = |text: &str| std::fs::write(&path, text).expect("written");
+        save("");
+        let mut file = ConfigFile::find(Some(path.clone())).expect("valid");
+        assert_eq!(file.current(), &Config::default());
+        assert!(file.take(&Config::load(&path)).expect("nothing is lost").is_none());
+        save("[plugins.a.limits]\nqueue = 7\n");
+        assert!(file.take(&Config::load(&path)).expect("valid").is_some());
+        save("\n");
+        let read = Config::load(&path);
+        assert!(file.take(&read).expect_err("all would be lost").is_emptiness());
+        assert_eq!(file.current().plugin("a").queue, 7);
+        save("# defaults\n");
+        assert!(file.take(&Config::load(&path)).expect("it is meant").is_some());
+        assert_eq!(file.current(), &Config::default());
     }
 }

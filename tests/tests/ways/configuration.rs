@@ -14,6 +14,7 @@ hark_tests::ways! {
     the_configuration_written_at_once
     the_configuration_written_by_parts
     the_configuration_emptied_and_written_a_moment_later
+    the_configuration_emptied_and_written_seconds_later
     the_configuration_renamed_over
     the_configuration_deleted_and_back
     the_configuration_deleted_for_three_seconds
@@ -53,6 +54,21 @@ async fn the_configuration_emptied_and_written_a_moment_later(run: Run) -> Resul
     pause(Duration::from_millis(80)).await;
     file.write_all(config(run, "one").as_bytes())?;
     drop(file);
+    stage.is_configured_anew().await;
+    stage.ends().await
+}
+
+/// Nobody is left without his settings meanwhile, and that it is empty is said once.
+async fn the_configuration_emptied_and_written_seconds_later(run: Run) -> Result<()> {
+    let mut stage = run.start().await?;
+    let file = stage.beside("hark.toml");
+    fs::write(&file, "")?;
+    stage.warns("hark.toml is empty, which is seldom meant").await;
+    fs::write(&file, " \n\n")?;
+    stage.looks_around().await?;
+    fs::write(&file, run.config(""))?;
+    stage.looks_around().await?;
+    fs::write(&file, config(run, "one"))?;
     stage.is_configured_anew().await;
     stage.ends().await
 }

@@ -399,6 +399,7 @@ fn damaged() -> impl Strategy<Value = Bytes> {
         "\\u{110000}",
         "= ",
         "# c\n",
+        "\n",
         "[a.b]\n",
         "99999999999999999999",
         "1979-05-27T00:00:00Z",
@@ -438,7 +439,13 @@ fn fuzz_config_text() {
         let path = folder.path().join(format!("{:?}.toml", std::thread::current().id()));
         std::fs::write(&path, content).expect("written");
         match (Config::load(&path), std::str::from_utf8(content)) {
-            (Ok(config), Ok(text)) => prop_assert_eq!(Some(config), parsed(text).ok()),
+            (Ok(config), Ok(text)) => {
+                prop_assert!(text.contains(['#', '=', '[']), "it says something");
+                prop_assert_eq!(Some(config), parsed(text).ok());
+            }
+            (Err(ConfigError::Empty { .. }), Ok(text)) => {
+                prop_assert!(text.trim_matches('\u{feff}').trim().is_empty(), "{text:?}")
+            }
             (Err(ConfigError::Read { .. }), text) => {
                 prop_assert!(text.is_err(), "only what is no text cannot be read")
             }

@@ -1,7 +1,7 @@
 //! The looks at the configuration file: when it is read again.
 //!
 //! Used by the looker. It may be reached by links, come later, be replaced, or go. Invariants: it is read when it is whole
-//! and has been still, since many ways of writing a file empty it first, and an empty file is a valid one; what was read
+//! and has been still, since many ways of writing a file empty it first, and half a file may be a valid one; what was read
 //! counts only if the file was not changed meanwhile; that it is gone is said only when it stays so; that it changes all the
 //! time is said once, until it has been still.
 
@@ -172,7 +172,7 @@ mod tests {
         let error = look(2800, Word::None).1.expect("tried").expect_err("gone");
         assert!(error.starts_with("cannot read "), "{error}");
         assert_eq!(look(9000, Word::None), (None, None), "once");
-        fs::write(&path, "").expect("written");
+        fs::write(&path, "# nothing").expect("written");
         assert_eq!(look(9100, Word::Whole).0, Some(9300));
         assert_eq!(look(9300, Word::None), (None, Some(Ok(()))));
     }

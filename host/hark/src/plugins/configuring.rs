@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use super::Manager;
-use crate::config::PluginConfig;
+use crate::config::{ConfigError, PluginConfig};
 
 impl Manager {
     /// Takes what the configuration file says now; plugins whose part of it changed get a new version.
@@ -18,7 +18,10 @@ impl Manager {
             self.slots.keys().map(|plugin| (plugin.clone(), self.config.current().plugin(plugin))).collect();
         let host = self.config.current().host.clone();
         match self.config.take(&read) {
-            Ok(None) => self.config_is_good(read.is_ok()),
+            Ok(None) => {
+                let is_gone = read.as_ref().as_ref().is_err_and(ConfigError::is_absence);
+                self.config_is_good(!is_gone);
+            }
             Ok(Some(config)) => {
                 let differing = |(plugin, old): (&String, &PluginConfig)| {
                     let keys = config.plugin(plugin).differing(old);
@@ -45,18 +48,23 @@ impl Manager {
                 self.complain();
                 self.prepare_changed();
             }
-            Err(error) => {
-                let message = error.to_string();
-                if self.config_error.as_deref() != Some(&message) {
-                    tracing::error!("{message}\nwhat was configured before stays");
-                    self.config_error = Some(message);
-                }
-            }
+            Err(error) => self.config_is_bad(error),
         }
     }
-}
 
-impl Manager {
+    /// What is wrong with the file is said once.
+    fn config_is_bad(&mut self, error: &ConfigError) {
+        let message = error.to_string();
+        if self.config_error.as_deref() == Some(&message) {
+            return;
+        }
+        match error.is_emptiness() {
+            true => tracing::warn!("{message}\nwhat was configured before stays"),
+            false => tracing::error!("{message}\nwhat was configured before stays"),
+        }
+        self.config_error = Some(message);
+    }
+
     /// What was wrong with the file is not any more: it was mended, or else is gone as it was at the start.
     fn config_is_good(&mut self, is_there: bool) {
         if self.config_error.take().is_some() {
