@@ -25,6 +25,7 @@ mod run;
 mod shutdown;
 mod state_folder;
 mod telemetry;
+mod timestamp;
 mod timings;
 mod watching;
 

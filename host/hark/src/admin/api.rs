@@ -20,9 +20,9 @@ use self::memory::HandOverDocument;
 use self::resources::{LimitsDocument, ResourcesDocument, TreatmentDocument, limits, resources, treatment};
 use self::rollback::RollbackDocument;
 use self::subscription::{SubscriptionDocument, subscription};
-use super::readiness::timestamp;
 use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
 use crate::plugins::view::{Coming, Refusal, RunningView};
+use crate::timestamp::timestamp;
 
 /// `/api/informers`.
 #[derive(Serialize)]

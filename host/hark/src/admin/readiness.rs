@@ -6,7 +6,7 @@
 //! after the first list) has its line, with `[-]`, and leaves the host ready: it heals by itself (delivery contracts 3, 12 and 13).
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hark_informer::listener::{Health, HealthState};
 use hark_informer::reflector::{Phase, Problem};
@@ -14,6 +14,7 @@ use hark_informer::reflector::{Phase, Problem};
 use super::pulse::Silent;
 use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
 use crate::plugins::view::{Coming, FolderState, RollbackState, View};
+use crate::timestamp::timestamp;
 
 /// Characters of a message that are shown in a line.
 const SHOWN: usize = 500;
@@ -198,14 +199,6 @@ fn waiting(phase: Phase, objects: u64) -> String {
 
 fn trouble(problem: &Problem) -> String {
     format!("{}: {} since {}", problem.kind.as_str(), cut(&problem.message), timestamp(problem.since))
-}
-
-/// RFC 3339, to the millisecond; what no calendar has is the time's own debug form.
-pub(super) fn timestamp(time: SystemTime) -> String {
-    match jiff::Timestamp::try_from(time) {
-        Ok(time) => format!("{time:.3}"),
-        Err(_) => format!("{time:?}"),
-    }
 }
 
 fn cut(message: &str) -> String {

@@ -10,6 +10,8 @@ use hark_sandbox::ContentHash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::timestamp::timestamp;
+
 /// Characters of a reason that are kept.
 const WHY_MAX: usize = 500;
 
@@ -141,11 +143,6 @@ fn parse(written: Value) -> Result<Record, String> {
         None => None,
     };
     Ok(Record { good, candidate: None, rolled_back })
-}
-
-/// RFC 3339, to the millisecond; what no calendar has is the time's own debug form, which is not read back.
-fn timestamp(time: SystemTime) -> String {
-    jiff::Timestamp::try_from(time).map_or_else(|_| format!("{time:?}"), |time| format!("{time:.3}"))
 }
 
 /// It comes from guests, or from a file that anybody may have written.

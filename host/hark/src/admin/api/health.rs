@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use hark_informer::listener::Health;
 use serde::Serialize;
 
-use crate::admin::readiness::timestamp;
+use crate::timestamp::timestamp;
 
 /// `health` of a plugin that runs.
 #[derive(Serialize)]

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use crate::admin::readiness::timestamp;
 use crate::plugins::carried::Carried;
+use crate::timestamp::timestamp;
 
 #[derive(Serialize)]
 pub(super) struct HandOverDocument<'a> {

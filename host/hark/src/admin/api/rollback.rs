@@ -4,8 +4,8 @@
 
 use serde::Serialize;
 
-use crate::admin::readiness::timestamp;
 use crate::plugins::view::RollbackView;
+use crate::timestamp::timestamp;
 
 /// `rollback` of a plugin.
 #[derive(Serialize)]
