@@ -85,7 +85,7 @@ impl ConfigurationWatch {
 
     /// Whether it has changed for so long that it is to be said now. One that is replaced may be missing in between.
     fn is_restless(&mut self, now: Instant) -> bool {
-        match (self.ledger.standings().get(NAME), self.unrest) {
+        match (self.ledger.standing(NAME), self.unrest) {
             (None | Some(Standing::Settled(_)), _) => self.unrest = Unrest::None,
             (Some(Standing::Settling(_)), Unrest::None) => self.unrest = Unrest::Since(now),
             (Some(Standing::Settling(_)), Unrest::Since(since)) if now - since >= RESTLESS => {
@@ -98,7 +98,7 @@ impl ConfigurationWatch {
     }
 
     fn act(&mut self, now: Instant) {
-        match self.ledger.standings().get(NAME) {
+        match self.ledger.standing(NAME) {
             Some(Standing::Settled(file)) => {
                 let again = self.again.is_some_and(|at| at <= now);
                 if self.acted_on != Some(file.stamp) || again {

@@ -157,6 +157,11 @@ impl Ledger {
         self.entries.values().filter_map(|entry| entry.due).min()
     }
 
+    /// How a file is; none if it is gone.
+    pub(super) fn standing(&self, name: &str) -> Option<Standing> {
+        self.entries.get(name).map(Entry::standing)
+    }
+
     /// How each file is; one that is gone is not among them.
     pub(super) fn standings(&self) -> BTreeMap<String, Standing> {
         self.entries.iter().map(|(name, entry)| (name.clone(), entry.standing())).collect()
@@ -211,7 +216,7 @@ mod tests {
 
     fn state(ledger: &Ledger, begin: Instant) -> Expect {
         let due = || u64::try_from((ledger.due().expect("due") - begin).as_millis()).expect("short");
-        match ledger.standings().get("a") {
+        match ledger.standing("a") {
             None => Expect::Nothing,
             Some(Standing::Settled(_)) => Expect::Settled,
             Some(Standing::Settling(_)) => Expect::Settling { due: due() },
