@@ -54,12 +54,22 @@ enum Named {
     Else,
 }
 
-/// Where an entry is, and what is known of the same one from before.
-struct Entry<'a> {
-    path: PathBuf,
-    /// The folder's path without links.
+/// A folder that is being read.
+struct Folder<'a> {
+    path: &'a Path,
+    /// The same without links.
     real: &'a Path,
-    before: Option<&'a Found>,
+    /// Take `.wat` files too.
+    text: bool,
+    /// What was in it when it last could be read.
+    before: Option<&'a Listing>,
+}
+
+/// What the system says of an entry; of a link, what it says of where that leads.
+struct Followed {
+    /// Of a link.
+    way: Option<Hops>,
+    metadata: io::Result<Metadata>,
 }
 
 impl Listing {
@@ -70,11 +80,12 @@ impl Listing {
     pub(super) fn read(folder: &Path, real: &Path, text: bool, before: Option<&Scan>) -> io::Result<Self> {
         let before = before.and_then(|before| before.listings.get(folder));
         let mut listing = Self { mount: Mount::of(folder), ..Self::default() };
-        for entry in fs::read_dir(folder)? {
+        let folder = Folder { path: folder, real, text, before };
+        for entry in fs::read_dir(folder.path)? {
             let entry = entry?;
             let name = entry.file_name();
             if !name.as_encoded_bytes().starts_with(b".") {
-                listing.sort(&entry, &name, folder, real, text, before)?;
+                listing.sort(&entry, &name, &folder)?;
             }
         }
         listing.found.sort_by(|a, b| a.path.cmp(&b.path));
@@ -88,61 +99,38 @@ impl Listing {
         }
     }
 
-    fn sort(
-        &mut self,
-        entry: &DirEntry,
-        name: &OsStr,
-        folder: &Path,
-        real: &Path,
-        text: bool,
-        before: Option<&Self>,
-    ) -> io::Result<()> {
-        let (named, kind) = (promise(name, text), entry.file_type()?);
+    fn sort(&mut self, entry: &DirEntry, name: &OsStr, folder: &Folder<'_>) -> io::Result<()> {
+        let (named, kind) = (promise(name, folder.text), entry.file_type()?);
         if named == Named::Else && !kind.is_dir() && !kind.is_symlink() {
             return Ok(());
         }
-        let path = folder.join(name);
-        let known = |path: &Path| before.and_then(|before| before.found.iter().find(|one| one.path == path));
+        let path = folder.path.join(name);
         match named {
             Named::Nearly => {
                 let reason = "a plugin's file name ends in .wasm, in lower case: rename it";
                 self.refused.push((path, reason.to_owned()));
             }
-            Named::Else => self.may_be_folder(path, real.join(name), kind, before),
+            Named::Else => self.may_be_folder(path, folder.real.join(name), kind, folder.before),
+            Named::Plugin if kind.is_symlink() => {
+                let way = hops(folder.real, Path::new(name));
+                let metadata = fs::metadata(&path);
+                self.may_be_plugin(path, name, folder, Followed { way: Some(way), metadata });
+            }
             Named::Plugin => {
-                let metadata = self.follow(entry, kind, &path, real);
-                let (way, metadata) = metadata;
-                // Only looked for when it is needed: a folder may have thousands.
-                let before = if metadata.is_err() { known(&path) } else { None };
-                self.may_be_plugin(Entry { path, real, before }, way, metadata);
+                self.may_be_plugin(path, name, folder, Followed { way: None, metadata: entry.metadata() });
             }
         }
         Ok(())
     }
 
-    /// What the system says of an entry; for a link, of what it leads to, with the way there.
-    fn follow(
-        &self,
-        entry: &DirEntry,
-        kind: FileType,
-        path: &Path,
-        real: &Path,
-    ) -> (Option<Hops>, io::Result<Metadata>) {
-        if kind.is_symlink() {
-            return (Some(hops(real, Path::new(&entry.file_name()))), fs::metadata(path));
-        }
-        (None, entry.metadata())
-    }
-
-    fn may_be_plugin(&mut self, entry: Entry<'_>, way: Option<Hops>, metadata: io::Result<Metadata>) {
+    fn may_be_plugin(&mut self, path: PathBuf, name: &OsStr, folder: &Folder<'_>, followed: Followed) {
+        let Followed { way, metadata } = followed;
         let is_link = way.is_some();
         let (end, link) = way.as_ref().map_or((None, None), |way| (way.end.clone(), way.changed));
         self.ways.extend(way);
-        let Entry { path, real, before } = entry;
         match (metadata, stem(&path)) {
             (Ok(metadata), Ok(stem)) if metadata.is_file() => {
-                let name = path.file_name().unwrap_or_default();
-                let real = end.unwrap_or_else(|| real.join(name));
+                let real = end.unwrap_or_else(|| folder.real.join(name));
                 let mount = if is_link { real.parent().and_then(Mount::of) } else { None };
                 let stamp = Stamp::of(&metadata);
                 let changed = stamp.changed().max(link);
@@ -150,7 +138,12 @@ impl Listing {
             }
             (Ok(metadata), Err(reason)) if metadata.is_file() => self.refused.push((path, reason)),
             (Ok(_), _) => self.refused.push((path, "it is not a regular file".to_owned())),
-            (Err(error), _) => self.cannot_be_followed(path, is_link, &error, before),
+            (Err(error), _) => {
+                // Only looked for when it is needed: a folder may have thousands.
+                let before =
+                    folder.before.and_then(|before| before.found.iter().find(|one| one.path == path));
+                self.cannot_be_followed(path, is_link, &error, before);
+            }
         }
     }
 
