@@ -168,8 +168,9 @@ impl Listener {
         }
     }
 
-    /// Changes how events are treated, from the next one on. For other handlers see [`Swap::config`].
-    pub fn configure(&self, config: ListenerConfig) {
+    /// Changes how events are treated, from the next one on, without a swap.
+    #[cfg(test)]
+    pub(crate) fn configure(&self, config: ListenerConfig) {
         self.shared.lock().configure(config);
     }
 

@@ -35,18 +35,6 @@ pub enum StartReason {
 }
 
 impl StartReason {
-    /// The word used in the contract and in logs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Reload => "reload",
-            Self::Settings => "settings",
-            Self::Restart => "restart",
-            Self::Recycle => "recycle",
-            Self::Rollback => "rollback",
-        }
-    }
-
     /// Whether an instance of the same version was at work before: then there is a cache to ask.
     pub(crate) fn is_within_a_version(self) -> bool {
         matches!(self, Self::Restart | Self::Recycle)

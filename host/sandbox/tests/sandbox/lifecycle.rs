@@ -62,7 +62,7 @@ async fn an_instance_starts_before_its_events_and_stops_after_them() {
         host.handler.stop(Stop::Drained).await;
         let start = format!("start {number}");
         let want = [start.as_str(), "add 1", "synced 7", "add 2", "stop 3"];
-        assert_eq!(host.said().0, want, "{}", reason.as_str());
+        assert_eq!(host.said().0, want, "{reason:?}");
         assert_eq!(host.usage.instances(), 0);
     }
 }
