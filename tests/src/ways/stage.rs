@@ -262,10 +262,13 @@ impl Stage {
 
     /// Waits until a plugin runs with a content, as its `generation`th version.
     pub async fn runs(&self, plugin: &str, content: &[u8], generation: u64) {
-        let hash = sha256(content);
+        self.runs_hash(plugin, &sha256(content), generation).await;
+    }
+
+    async fn runs_hash(&self, plugin: &str, hash: &str, generation: u64) {
         let running = async || {
             let running = &self.document(plugin).await?["running"];
-            (running["sha256"] == hash.as_str() && running["generation"] == generation).then_some(())
+            (running["sha256"] == hash && running["generation"] == generation).then_some(())
         };
         let what = format!("{plugin} to run as version {generation}, with {hash}");
         eventually(&what, || self.hark.state(), running).await;
@@ -328,14 +331,9 @@ impl Stage {
         Ok(())
     }
 
+    /// Waits until the subject runs as it is to, and goes on for a while.
     async fn is_as_expected(&self) {
-        let (hash, generation) = (&self.expected.sha256, self.expected.generation);
-        let running = async || {
-            let running = &self.document(SUBJECT).await?["running"];
-            (running["sha256"] == hash.as_str() && running["generation"] == generation).then_some(())
-        };
-        let what = format!("{SUBJECT} to run as version {generation}, with {hash}");
-        eventually(&what, || self.hark.state(), running).await;
+        self.runs_hash(SUBJECT, &self.expected.sha256, self.expected.generation).await;
         self.flows().await;
     }
 
