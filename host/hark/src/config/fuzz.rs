@@ -11,7 +11,8 @@ use hark_fuzz::{Bytes, Target, odd_text};
 use proptest::prelude::*;
 use toml::{Table, Value};
 
-use super::{Config, ConfigError, MAX_SIZE, units};
+use super::load::MAX_SIZE;
+use super::{Config, ConfigError, units};
 use crate::dev::Pattern;
 use crate::telemetry::LogFilter;
 
