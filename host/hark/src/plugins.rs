@@ -9,7 +9,8 @@
 //! | --- | --- |
 //! | `looking` | what lies in the folder |
 //! | `configuring` | what the operator says |
-//! | `slot`, `pace` | what is known of one plugin |
+//! | `slot` | what is known of one plugin |
+//! | `tries`, `pace` | when a version of it is begun |
 //! | `prepare`, `content`, `starting` | a version on its way |
 //! | `installing`, `taking_over`, `carried` | a version that is ready |
 //! | `running`, `reporting`, `observer` | a version that runs |
@@ -31,6 +32,7 @@ mod slot;
 mod starting;
 mod taking_over;
 mod trial;
+mod tries;
 pub(crate) mod view;
 
 use std::collections::BTreeMap;
