@@ -7,17 +7,19 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `looking` | what lies in the folder |
+//! | `looking`, `complaints` | what lies in the folder, and what is wrong there |
 //! | `configuring` | what the operator says |
 //! | `slot` | what is known of one plugin |
 //! | `tries`, `pace` | when a version of it is begun |
 //! | `prepare`, `content`, `starting` | a version on its way |
 //! | `installing`, `taking_over`, `carried` | a version that is ready |
 //! | `running`, `reporting`, `observer` | a version that runs |
+//! | `stopping` | the end of all of them |
 //! | `trial`, `rolling_back` | whether it is any good, and what follows if it is not |
 //! | `view` | what others may see |
 
 pub(crate) mod carried;
+mod complaints;
 mod configuring;
 pub(crate) mod content;
 mod installing;
@@ -30,6 +32,7 @@ mod rolling_back;
 mod running;
 mod slot;
 mod starting;
+mod stopping;
 mod taking_over;
 mod trial;
 mod tries;
@@ -55,7 +58,7 @@ use crate::kept::KeptVersions;
 use crate::output::Output;
 use crate::timings::ReloadStats;
 
-use self::looking::Complaints;
+use self::complaints::Complaints;
 use self::prepare::{Job, Permits, Prepared};
 use self::rolling_back::Tried;
 use self::running::Running;
@@ -214,7 +217,7 @@ impl Manager {
         // Versions that are ready, and will not take over any more.
         drop(self.inbox);
         let running = self.slots.into_values().filter_map(|slot| slot.running).collect();
-        let stopped = running::stop_all(running, self.leaving, &self.unused, &self.factory, &self.output);
+        let stopped = stopping::stop_all(running, self.leaving, &self.unused, &self.factory, &self.output);
         tokio::select! { () = stopped => {}, () = self.options.heart.go_on() => {} }
     }
 
@@ -229,7 +232,7 @@ impl Manager {
             config_error: self.config_error.clone(),
             stopping,
             reloads: self.reloads,
-            plugins: view::with_disputes(slots, &looking::disputes(&self.seen.disputed)),
+            plugins: view::with_disputes(slots, &complaints::disputes(&self.seen.disputed)),
         };
         self.options.view.send_replace(Arc::new(view));
     }
