@@ -1,6 +1,6 @@
 //! What the looks say of files over time: which may be read, which are still being written, which are gone.
 //!
-//! Pure bookkeeping, used by the looker alone. For each file one of four states:
+//! Pure bookkeeping, used by the looker for plugins, and for the configuration file. For each file one of four states:
 //!
 //! | state | means | ends |
 //! | --- | --- | --- |

@@ -39,7 +39,7 @@ pub(crate) enum Why {
     Setting,
     /// A directory is on a file system that does not tell of what others change in it.
     FileSystem(&'static str),
-    /// A directory is not watched.
+    /// Not all directories can be watched.
     Unwatched(Trouble),
     /// The clock found changes twice that it did not tell of.
     Misses,
