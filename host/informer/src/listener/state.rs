@@ -19,7 +19,7 @@ use super::metrics::{Aside, Metrics};
 use super::observer::{Observer, Oversized};
 use super::registrations::Registered;
 use super::swap::{Swap, SwapReport};
-use super::trial::{Trial, TrialVerdict};
+use super::trial::{Trial, TrialState, TrialVerdict};
 use crate::queue::{Queue, Taken};
 use crate::view::View;
 
@@ -374,6 +374,7 @@ impl State {
     fn next_moment(&self, now: Instant) -> Option<Instant> {
         match self.breaker.gate(now) {
             _ if !self.open => None,
+            Gate::Open if self.is_tried() => None,
             Gate::Open => self.queue.next_due(),
             // Nothing but what waits for a retry is there.
             Gate::Probe if self.queue.handing_over() == 0 => self.queue.next_due(),
@@ -400,9 +401,17 @@ impl State {
             self.since_cursor = 0;
             return Some(Step::Read(id));
         }
+        if self.is_tried() {
+            return None;
+        }
         let taken = self.queue.take(now)?;
         self.since_cursor += 1;
         self.deliver(taken)
+    }
+
+    /// On trial one event is handed over at a time, over all lanes: so nothing is under way when the trial has failed.
+    fn is_tried(&self) -> bool {
+        matches!(self.trial.state(), TrialState::OnTrial { .. }) && self.queue.handing_over() > 0
     }
 
     /// One event while no other is under way, the one that has broken handlers least often, wherever it stands: else a

@@ -1,7 +1,9 @@
 //! Trial: whether handlers that have just begun are any good, so that others can take their place again if they are not.
 //!
 //! Used by the loop of `run`, under the listener's lock; pure, without clocks, so that its table can be tested as one. A
-//! *break* and an *answer* are what they are to the [breaker](super::breaker). Attempts are counted over all lanes.
+//! *break* and an *answer* are what they are to the [breaker](super::breaker). Attempts are counted over all lanes, and made
+//! one at a time until one is answered: so the handlers of a trial that fails have answered nothing, and whoever goes on from
+//! what those before them left has missed nothing.
 //!
 //! | state | an answer | a break | others begin, on trial | others begin | told to go on |
 //! | --- | --- | --- | --- | --- | --- |
@@ -9,12 +11,11 @@
 //! | on trial | settled: passed | on trial; failed, once so many attempts broke | on trial, afresh | settled | |
 //! | failed | | | on trial | settled | settled |
 //!
-//! Failed, the listener holds: nothing more is handed over, until others begin or it is told to go on. Deliveries from
-//! before may still come back then, and change nothing. What breaks on trial, or comes back broken afterwards, is tried
-//! again however often it broke before, and brings no quarantine on: the trial is bounded itself. When others begin, it is
-//! forgiven, as it says nothing about the events.
+//! Failed, the listener holds: nothing more is handed over, until others begin or it is told to go on. What breaks on trial
+//! is tried again however often it broke before, and brings no quarantine on: the trial is bounded itself. When others
+//! begin, it is forgiven, as it says nothing about the events.
 //!
-//! Invariants: a verdict is given once a trial; what is kept has a bound, the attempts of a trial and one a lane.
+//! Invariants: a verdict is given once a trial; what is kept has a bound, the attempts of a trial.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Trials against a model: random scripts with bursts of breaks, and swaps with and without a trial. Nothing is begun once
-//! a trial has failed; verdicts, letters and quarantines follow from the ends of calls; and in the end the handlers have
-//! been told of the server's view.
+//! Trials against a model: random scripts with bursts of breaks, and swaps with and without a trial. On trial one call is
+//! under way at a time; nothing is begun once a trial has failed, nor is anything under way then; verdicts, letters and
+//! quarantines follow from the ends of calls; and in the end the handlers have been told of the server's view.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
@@ -131,6 +131,8 @@ impl EventHandler for Burst {
 #[derive(Default)]
 struct Model {
     state: TrialState,
+    /// Calls that have begun and not ended.
+    under_way: usize,
     /// By object: breaks since it was last handled, and whether they were of a delete.
     breaks: BTreeMap<String, (u32, bool)>,
     /// Breaks of this trial.
@@ -151,6 +153,13 @@ impl Model {
                 Saw::Begun(state) if *state != model.state || *state == TrialState::Failed => {
                     return Err(format!("begun in {state:?}, which is to be {:?}", model.state));
                 }
+                Saw::Begun(TrialState::OnTrial { .. }) if model.under_way > 0 => {
+                    return Err("begun on trial while another one is under way".into());
+                }
+                Saw::Begun(_) => model.under_way += 1,
+                Saw::Ended { .. } if model.state == TrialState::Failed => {
+                    return Err("ended after the trial failed".into());
+                }
                 Saw::Ended { key, broke: false, .. } => model.answered(key),
                 Saw::Ended { key, version, broke: true } => {
                     model.broke(key, version.is_none(), quarantine_after);
@@ -167,6 +176,7 @@ impl Model {
     }
 
     fn answered(&mut self, key: &str) {
+        self.under_way -= 1;
         self.breaks.remove(key);
         self.broken = Some(BTreeSet::new());
         if let TrialState::OnTrial { .. } = self.state {
@@ -177,6 +187,7 @@ impl Model {
     }
 
     fn broke(&mut self, key: &str, delete: bool, quarantine_after: usize) {
+        self.under_way -= 1;
         let spared = self.state != TrialState::Settled;
         let (breaks, of_delete) = self.breaks.remove(key).unwrap_or_default();
         let breaks = if delete && !of_delete { 1 } else { breaks + 1 };
