@@ -4,7 +4,7 @@
  *   save refuse | nothing    `save` fails, or has nothing to carry
  *   restore refuse           `restore` fails
  *
- * Logs `restored <count>`, and nothing else. Invariant: what `save` gives is the count. */
+ * Logs `restored <count>`, and `begins by a rollback` where that is the reason to start, and nothing else. Invariant: what `save` gives is the count. */
 #include "planned.c"
 #include "hark_lifecycle.h"
 
@@ -22,7 +22,10 @@ static bool is_planned(const char *wanted) {
 static const hark_line *planned_so(hark_line *line) { return hark_add(line, "it is planned to fail"); }
 
 bool exports_hark_plugin_lifecycle_start(hark_start_reason reason, lifecycle_string_t *err) {
-    (void)reason, (void)err;
+    (void)err;
+    hark_line line = {0};
+    if (reason == EXPORTS_HARK_PLUGIN_LIFECYCLE_START_REASON_ROLLBACK)
+        hark_log(HARK_PLUGIN_LOG_LEVEL_INFO, hark_add(&line, "begins by a rollback"));
     return true;
 }
 

@@ -62,7 +62,7 @@ use self::complaints::Complaints;
 use self::prepare::{Job, Permits, Prepared};
 use self::rolling_back::Tried;
 use self::running::Running;
-use self::slot::{Begin, Known, Slot};
+use self::slot::{Begin, Known, Life, Slot};
 use self::starting::Unused;
 use self::taking_over::Swapped;
 use self::trial::Elsewhere;
@@ -105,7 +105,7 @@ enum Event {
     /// A trial is over.
     Tried(Box<Tried>),
     /// It is time to try once more to bring a plugin's last good version back.
-    GoBack { plugin: String },
+    GoBack { plugin: String, life: Life },
     /// A plugin's thread has ended although nobody asked it to.
     Died { plugin: String },
     /// Somebody asks whether the loop turns.
@@ -204,7 +204,11 @@ impl Manager {
                 Event::Prepared(prepared) => self.prepared(*prepared),
                 Event::Swapped(swapped) => self.swapped(*swapped),
                 Event::Tried(tried) => self.tried(*tried),
-                Event::GoBack { plugin } => self.go_back(&plugin),
+                Event::GoBack { plugin, life } => {
+                    if self.lives(&plugin, &life) {
+                        self.go_back(&plugin);
+                    }
+                }
                 Event::Died { plugin } => self.died(&plugin),
                 Event::Asked => {
                     self.options.heart.beat();
@@ -235,6 +239,11 @@ impl Manager {
             plugins: view::with_disputes(slots, &complaints::disputes(&self.seen.disputed)),
         };
         self.options.view.send_replace(Arc::new(view));
+    }
+
+    /// Whether what was begun in this life of a plugin is of use still.
+    fn lives(&self, plugin: &str, life: &Life) -> bool {
+        self.slots.get(plugin).is_some_and(|slot| slot.life() == *life)
     }
 
     /// Starts to prepare every version that is new and not being prepared.
@@ -274,6 +283,7 @@ impl Manager {
         let config = self.config.current().plugin(plugin);
         let job = Job {
             plugin: plugin.to_owned(),
+            life: slot.life(),
             file,
             back,
             config,

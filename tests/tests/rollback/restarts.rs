@@ -40,7 +40,7 @@ async fn stays(stage: &Stage<'_>) -> Result<Hark> {
         &short(GOOD),
         "until another build is saved",
     ];
-    assert_eq!(lines(&hark, &said), 1, "{}", hark.stderr());
+    says_once(&hark, &said).await;
     Ok(hark)
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn after_a_kill_the_good_one_runs_and_the_refused_one_stays_so(
     // It is what is good now, and what was refused was replaced.
     let hark = stage.host(&[("p", BAD)])?;
     stands(&hark, "p", "rolled-back", BETTER).await;
-    assert_eq!(lines(&hark, &[&format!("rolled back from {} to {}", short(BAD), short(BETTER))]), 1);
+    says_once(&hark, &[&format!("rolled back from {} to {}", short(BAD), short(BETTER))]).await;
     stage.has_no_dead_letter()
 }
 

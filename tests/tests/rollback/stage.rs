@@ -170,3 +170,11 @@ pub(crate) async fn answers(hark: &Hark, plugin: &str, count: usize) -> Vec<Line
 pub(crate) fn lines(hark: &Hark, texts: &[&str]) -> usize {
     hark.stderr().lines().filter(|line| texts.iter().all(|text| line.contains(text))).count()
 }
+
+/// Waits until one line of standard error has all of these texts: the log may be a little behind what is shown. There is no
+/// second one by then.
+pub(crate) async fn says_once(hark: &Hark, texts: &[&str]) {
+    let said = async || (lines(hark, texts) > 0).then_some(());
+    eventually(&format!("{texts:?} in a line"), || hark.state(), said).await;
+    assert_eq!(lines(hark, texts), 1, "{texts:?}: {}", hark.stderr());
+}

@@ -36,6 +36,9 @@ struct Next {
 
 impl Manager {
     pub(super) fn prepared(&mut self, prepared: Prepared) {
+        if !self.lives(&prepared.plugin, &prepared.life) {
+            return;
+        }
         if prepared.back {
             return self.prepared_to_go_back(prepared);
         }
@@ -46,7 +49,7 @@ impl Manager {
             return;
         }
         let Prepared { plugin, file, config, result, .. } = prepared;
-        match result {
+        match overtaken(slot, &result).unwrap_or(result) {
             Preparation::Ready { version, ahead, provenance, timings } => {
                 return self.install(&plugin, *version, ahead, provenance, timings);
             }
@@ -123,12 +126,12 @@ impl Manager {
         }
         timings.end();
         slot.settled();
-        let generation = slot.generation;
+        let (life, generation) = (slot.life(), slot.generation);
         self.reloads.count(Reload::Started);
         self.announce(plugin, &version, None, timings);
         self.took_over(plugin, &version, provenance, verdict.is_some(), None);
         if let Some(verdict) = verdict {
-            tokio::spawn(self.await_verdict(plugin, generation, verdict));
+            tokio::spawn(self.await_verdict(plugin, life, generation, verdict));
         }
     }
 
@@ -149,11 +152,11 @@ impl Manager {
         if provenance.origin != Origin::Back {
             slot.takes_over();
         }
-        let (generation, on_trial) = (slot.generation, verdict.is_some());
-        let tried = verdict.map(|verdict| self.await_verdict(plugin, generation, verdict));
+        let (life, generation, on_trial) = (slot.life(), slot.generation, verdict.is_some());
+        let tried = verdict.map(|verdict| self.await_verdict(plugin, life.clone(), generation, verdict));
         let (plugin, output, events) = (plugin.to_owned(), self.output.clone(), self.events.clone());
         let taking_over =
-            TakingOver { plugin, version, provenance, on_trial, timings, budget, listener, output };
+            TakingOver { plugin, life, version, provenance, on_trial, timings, budget, listener, output };
         tokio::spawn(async move {
             let swapped = taking_over.wait(swap).await;
             // The manager is gone only when the host stops.
@@ -200,7 +203,10 @@ impl Manager {
     }
 
     pub(super) fn swapped(&mut self, swapped: Swapped) {
-        let Swapped { plugin, version, provenance, on_trial, timings, report } = swapped;
+        let Swapped { plugin, life, version, provenance, on_trial, timings, report } = swapped;
+        if !self.lives(&plugin, &life) {
+            return;
+        }
         if let Some(slot) = self.slots.get_mut(&plugin) {
             let before = slot.at_work();
             match provenance.origin {
@@ -239,6 +245,24 @@ impl Manager {
             timings,
         });
     }
+}
+
+/// What a version comes to that became ready although something was rolled back since its preparation began, which it does
+/// not know of; none if that makes no difference to it. What runs need not take over from itself, and what was rolled back
+/// must not come again.
+fn overtaken(slot: &Slot, result: &Preparation) -> Option<Preparation> {
+    let Preparation::Ready { version, provenance, .. } = result else { return None };
+    let hash = *version.plugin.hash();
+    let refused = slot.trial.rolled_back().map(|rolled_back| rolled_back.hash);
+    let stands_in = provenance.origin == Origin::StandIn;
+    if !stands_in && version.config.rollback.is_some() && refused == Some(hash) {
+        // With what is known now, the last good version stands in for it.
+        return Some(Preparation::Stale);
+    }
+    let running = &slot.running.as_ref()?.version;
+    let runs = *running.plugin.hash() == hash && running.config == version.config;
+    let in_file = if stands_in { refused? } else { hash };
+    runs.then_some(Preparation::Same { hash: in_file })
 }
 
 /// A trial of so many attempts, and where its verdict comes.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::content::Content;
 use super::running::{Version, guest_runtime};
-use super::slot::Known;
+use super::slot::{Known, Life};
 use super::starting::{Ahead, Unused};
 use super::trial::{Elsewhere, Origin, Provenance, StandIn};
 use crate::aside::{self, Lost};
@@ -57,6 +57,7 @@ pub(crate) struct Permits {
 /// A version to prepare.
 pub(crate) struct Job {
     pub(crate) plugin: String,
+    pub(super) life: Life,
     pub(crate) file: PluginFile,
     /// What to go back to, whatever is in the file.
     pub(crate) back: Option<Elsewhere>,
@@ -79,6 +80,7 @@ pub(crate) struct Job {
 /// How it went, for the slot it belongs to.
 pub(crate) struct Prepared {
     pub(crate) plugin: String,
+    pub(super) life: Life,
     pub(crate) file: PluginFile,
     pub(crate) config: PluginConfig,
     /// It is the way back.
@@ -160,6 +162,7 @@ impl Job {
     /// Does the work, when permits are free.
     pub(crate) async fn run(self, permits: &Permits) -> Prepared {
         let (plugin, file, config) = (self.plugin.clone(), self.file.clone(), self.config.clone());
+        let life = self.life.clone();
         let (noticed, seen, back) = (self.noticed, self.seen.clone(), self.back.is_some());
         let result = match self.load_and_start(permits).await {
             Preparation::Failed { .. } if !back && still_changing(&plugin, &file, noticed, seen).await => {
@@ -167,7 +170,7 @@ impl Job {
             }
             result => result,
         };
-        Prepared { plugin, file, config, back, result }
+        Prepared { plugin, life, file, config, back, result }
     }
 
     /// Each part on a thread of its own, with a permit of its own.
@@ -286,8 +289,9 @@ impl Job {
         if self.is_known(content.hash()) {
             return Loaded::Done(Preparation::Same { hash: *content.hash() });
         }
-        if let Some(stand_in) = self.known.stand_in.as_ref().filter(|one| one.refused.hash == *content.hash())
-        {
+        // Whoever has switched it off wants what is in the file.
+        let stand_in = self.known.stand_in.as_ref().filter(|_| self.config.rollback.is_some());
+        if let Some(stand_in) = stand_in.filter(|one| one.refused.hash == *content.hash()) {
             return self.load_stand_in(stand_in);
         }
         timings.read = begun.elapsed();

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::prepare::{Preparation, Prepared};
 use super::running::Version;
-use super::slot::Known;
+use super::slot::{Known, Life};
 use super::trial::{Old, Origin, Provenance};
 use super::view::Shown;
 use super::{Event, Manager};
@@ -24,6 +24,7 @@ use crate::timings::Reload;
 /// A trial that is over.
 pub(super) struct Tried {
     plugin: String,
+    life: Life,
     generation: u64,
     verdict: TrialVerdict,
 }
@@ -33,13 +34,14 @@ impl Manager {
     pub(super) fn await_verdict(
         &self,
         plugin: &str,
+        life: Life,
         generation: u64,
         verdict: oneshot::Receiver<TrialVerdict>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let (plugin, events) = (plugin.to_owned(), self.events.clone());
         async move {
             if let Ok(verdict) = verdict.await {
-                let tried = Box::new(Tried { plugin, generation, verdict });
+                let tried = Box::new(Tried { plugin, life, generation, verdict });
                 // The manager is gone only when the host stops.
                 let _ = events.send(Event::Tried(tried)).await;
             }
@@ -47,9 +49,9 @@ impl Manager {
     }
 
     pub(super) fn tried(&mut self, tried: Tried) {
-        let Tried { plugin, generation, verdict } = tried;
+        let Tried { plugin, life, generation, verdict } = tried;
         let Some(slot) = self.slots.get_mut(&plugin) else { return };
-        if slot.at_work() != generation {
+        if slot.life() != life || slot.at_work() != generation {
             return;
         }
         match verdict {
@@ -121,11 +123,11 @@ impl Manager {
         let wait = slot.hindered_on_the_way_back();
         let message = format!("cannot roll back yet: {message}; tried again in {} s", wait.as_secs());
         self.output.news(plugin, LogLevel::Error, &message);
-        let (plugin, events) = (plugin.to_owned(), self.events.clone());
+        let (plugin, life, events) = (plugin.to_owned(), slot.life(), self.events.clone());
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
             // As above.
-            let _ = events.send(Event::GoBack { plugin }).await;
+            let _ = events.send(Event::GoBack { plugin, life }).await;
         });
     }
 

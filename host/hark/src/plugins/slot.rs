@@ -28,8 +28,14 @@ use super::view::{Coming, PluginView, Refusal, RunningView, Shown};
 use crate::config::PluginConfig;
 use crate::folder::PluginFile;
 
+/// From a file's coming to its going, or to the end of the plugin's thread. What was begun in one life is nothing to the next,
+/// even of the same name.
+#[derive(Clone, Default)]
+pub(super) struct Life(Arc<()>);
+
 /// See the file's head.
 pub(crate) struct Slot {
+    life: Life,
     /// None while it is being written, or is not there.
     file: Option<PluginFile>,
     /// The last one that it had.
@@ -59,6 +65,7 @@ pub(crate) struct Slot {
 impl Default for Slot {
     fn default() -> Self {
         Self {
+            life: Life::default(),
             file: None,
             last_file: None,
             noticed: Instant::now(),
@@ -104,10 +111,21 @@ pub(crate) struct Known {
     pub(super) stand_in: Option<StandIn>,
 }
 
+impl PartialEq for Life {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl Slot {
     /// Of a plugin of whose versions this is known.
     pub(super) fn new(trial: Trial) -> Self {
         Self { trial, ..Self::default() }
+    }
+
+    /// Whose life it is; another one each time.
+    pub(super) fn life(&self) -> Life {
+        self.life.clone()
     }
 
     /// The file, or the last one that there was.

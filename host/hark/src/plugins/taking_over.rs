@@ -11,6 +11,7 @@ use hark_sandbox::LogLevel;
 use tokio::time::Instant;
 
 use super::running::Version;
+use super::slot::Life;
 use super::trial::Provenance;
 use crate::output::Output;
 use crate::timings::Timings;
@@ -21,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// See the file's head.
 pub(super) struct TakingOver {
     pub(super) plugin: String,
+    pub(super) life: Life,
     pub(super) version: Version,
     pub(super) provenance: Provenance,
     /// It is on trial.
@@ -37,6 +39,7 @@ pub(super) struct TakingOver {
 /// A version that has taken over, or could not because the listener was gone.
 pub(super) struct Swapped {
     pub(super) plugin: String,
+    pub(super) life: Life,
     pub(super) version: Version,
     pub(super) provenance: Provenance,
     pub(super) on_trial: bool,
@@ -52,8 +55,8 @@ impl TakingOver {
         let mut timings = self.timings;
         timings.swap = begun.elapsed();
         timings.end();
-        let Self { plugin, version, provenance, on_trial, .. } = self;
-        Swapped { plugin, version, provenance, on_trial, timings, report }
+        let Self { plugin, life, version, provenance, on_trial, .. } = self;
+        Swapped { plugin, life, version, provenance, on_trial, timings, report }
     }
 
     fn say_that_it_waits(&self) {

@@ -214,7 +214,8 @@ impl Trial {
         self.standing = match std::mem::take(&mut self.standing) {
             Standing::GoingBack { before } => {
                 self.rolled_back = None;
-                Standing::Overruled { before }
+                // What goes on handles events that it knows nothing of.
+                Standing::Overruled { before: Before { legacies: Vec::new(), ..before } }
             }
             other => other,
         };

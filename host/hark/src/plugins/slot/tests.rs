@@ -209,7 +209,9 @@ fn a_file_that_is_not_there_or_half_written_is_not_begun() {
     assert_eq!(slot.due(), None);
     slot.file_is(Some(&whole));
     assert!(is_begun(&mut slot, &config, now + SOON));
+    let life = slot.life();
     slot.died(now);
+    assert!(slot.life() != life, "what was begun before is nothing to it");
     assert!(!is_begun(&mut slot, &config, now), "not at once: it may die again");
     let soon = slot.due().expect("soon");
     assert!(is_begun(&mut slot, &config, soon));

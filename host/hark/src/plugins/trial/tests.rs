@@ -227,3 +227,21 @@ fn what_stands_in_is_where_it_can_be_had() {
     assert!(matches!(trial.way_back(&path_of), Some(Ok(Elsewhere::Kept { .. }))));
     assert!(matches!(trial.way_back(&nowhere), Some(Err(_))));
 }
+
+#[test]
+fn what_was_saved_is_of_no_use_once_another_one_has_gone_on() {
+    let good = Good { hash: hash("a"), since: SystemTime::UNIX_EPOCH };
+    for (overruled, want) in [(false, 1), (true, 0)] {
+        let legacies: Vec<Option<Legacy>> = vec![Some(std::sync::Arc::new("saved"))];
+        let before = Before { good, plugin: None, legacies };
+        let mut trial =
+            Trial { standing: Standing::OnTrial { before, content: hash("b") }, ..Trial::default() };
+        if overruled {
+            act(&mut trial, Act::Fail, after(1));
+            act(&mut trial, Act::Overrule, after(1));
+        }
+        act(&mut trial, Act::Takes("c"), after(1));
+        act(&mut trial, Act::Fail, after(1));
+        assert_eq!(trial.legacies().len(), want);
+    }
+}
