@@ -7,6 +7,7 @@
  *   keep | replay            what it proposes for a reload
  *   concurrency N            instances that it proposes
  *   refuse | break           `describe` fails, or traps
+ *   linger N                 `describe` takes N tenths of a thousand million steps, and says `has lingered` then
  *   watch NAME KIND          subscribes to a kind of v1
  *   namespace NAME           of the subscription before, as all that follows
  *   labels SELECTOR
@@ -18,7 +19,7 @@
  *   retry N                  the same, with `retry` after 20 ms
  *
  * Each event is held against the cache (delivery contract 2): `permanent`, if the cache is older than the event.
- * Invariant: it says nothing in the log. */
+ * Invariant: it says nothing else in the log. */
 #include <string.h>
 
 #include "hark.h"
@@ -107,6 +108,14 @@ static void propose(hark_description *ret, hark_slice key, hark_slice rest) {
         is(key, "keep") ? HARK_PLUGIN_PLUGIN_TYPES_QUEUE_POLICY_KEEP : HARK_PLUGIN_PLUGIN_TYPES_QUEUE_POLICY_REPLAY;
 }
 
+static void linger(uint32_t tenths) {
+    for (uint32_t tenth = 0; tenth < tenths; tenth++) {
+        for (volatile uint32_t step = 0; step < 100000000; step++) continue;
+    }
+    hark_line line = {0};
+    hark_log(HARK_PLUGIN_LOG_LEVEL_INFO, hark_add(&line, "has lingered"));
+}
+
 bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t *err) {
     read_plan();
     size_t at = sizeof MARK - 1;
@@ -126,6 +135,7 @@ bool exports_hark_plugin_handler_describe(hark_description *ret, plugin_string_t
             return hark_refuse(ret, err, hark_add(&why, "it is planned to refuse"));
         }
         propose(ret, key, line);
+        if (is(key, "linger")) linger(number(line));
         if (is(key, "watch")) {
             hark_slice name = word(&line);
             char *kind = text(line);

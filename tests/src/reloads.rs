@@ -3,7 +3,7 @@
 //!
 //! Used by the suite in `tests/tests/reloads`. What the server did is written down by whoever did it; what the plugins
 //! were told is in the trace; which versions there were is in the log. The model says whether the three fit together.
-//! Invariant: it knows nothing of how Hark works, only what the README promises.
+//! Invariant: it knows nothing of how Hark works, only what the README promises; of its times, those that the README names.
 //!
 //! | file | subject |
 //! | --- | --- |
@@ -13,6 +13,7 @@
 //! | `sight` | what a subscription sees of the history |
 //! | `cover` | that each change is told once |
 //! | `account` | one life of a plugin: its versions, its subscriptions, what each was told |
+//! | `trials` | which versions were on trial, and what came of that |
 //! | `memory` | what becomes of a plugin's memory at its reloads |
 //! | `model` | all lives of all plugins, and which line of the trace belongs to which |
 //! | `chance` | random builds, random configurations, random steps |
@@ -38,3 +39,4 @@ pub mod sight;
 pub mod stage;
 pub mod status;
 pub mod stream;
+pub mod trials;

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 /// One delivery attempt.
-#[derive(Debug, Clone, Deserialize, PartialEq)]
+#[derive(Debug, Clone, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of the design, section 6")]
 pub struct Line {

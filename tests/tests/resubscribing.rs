@@ -30,7 +30,8 @@ struct Case {
 }
 
 fn build(planned: &[u8], number: u32, watches: Vec<Watch>, mood: Mood) -> Result<Vec<u8>> {
-    Plan { number, watches, mood, replays: Some(false), concurrency: None, memory: None }.write_into(planned)
+    Plan { number, watches, mood, lingers: 0, replays: Some(false), concurrency: None, memory: None }
+        .write_into(planned)
 }
 
 impl Case {

@@ -2,9 +2,9 @@
 //!
 //! Invariant: the same seed gives the same ones; numbers of builds are given by whoever asks.
 
-use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
 
 use super::config::Treatment;
 use super::history::{Kind, Namespace};
@@ -19,7 +19,9 @@ pub enum Step {
     SaveTwice,
     /// A content is saved that cannot take over.
     Spoil(Fault),
-    /// An earlier good build is saved again.
+    /// A build is saved that breaks at every event.
+    Break(Then),
+    /// An earlier build is saved again.
     Revert,
     /// The same content is saved again.
     Touch,
@@ -52,6 +54,22 @@ pub enum Fault {
     Breaks,
 }
 
+/// What is done after a build was saved that breaks at every event: before it takes over, while it is on trial, while the
+/// last good one comes back, or when all of that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing, until what must come of it has.
+    Waits,
+    /// Another build is saved, which is good.
+    Saves,
+    /// The build that ran before is saved again.
+    Reverts,
+    /// The operator changes a setting that nobody reads.
+    Sets,
+    /// The file goes, and the same comes back after the plugin was stopped.
+    Goes,
+}
+
 /// How a content is saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
@@ -78,17 +96,42 @@ pub fn step(rng: &mut StdRng) -> Step {
     const FAULTS: [Fault; 6] =
         [Fault::Empty, Fault::Text, Fault::Half, Fault::OtherWorld, Fault::Refuses, Fault::Breaks];
     match rng.random_range(0..100) {
-        0..=41 => Step::Save,
-        42..=49 => Step::SaveTwice,
-        50..=63 => Step::Spoil(FAULTS.choose(rng).copied().unwrap_or(Fault::Text)),
-        64..=71 => Step::Revert,
-        72..=74 => Step::Touch,
-        75..=78 => Step::Blink,
-        79..=82 => Step::Remove,
-        83..=85 => Step::Rename,
-        86..=96 => Step::Configure,
+        0..=31 => Step::Save,
+        32..=38 => Step::SaveTwice,
+        39..=49 => Step::Spoil(FAULTS.choose(rng).copied().unwrap_or(Fault::Text)),
+        50..=64 => Step::Break(then(rng)),
+        65..=73 => Step::Revert,
+        74..=76 => Step::Touch,
+        77..=79 => Step::Blink,
+        80..=83 => Step::Remove,
+        84..=86 => Step::Rename,
+        87..=97 => Step::Configure,
         _ => Step::Misconfigure,
     }
+}
+
+/// What is done after a bad build was saved; most often nothing, so that what follows finds it rolled back.
+fn then(rng: &mut StdRng) -> Then {
+    match rng.random_range(0..10) {
+        0..=5 => Then::Waits,
+        6 => Then::Saves,
+        7 => Then::Reverts,
+        8 => Then::Sets,
+        _ => Then::Goes,
+    }
+}
+
+/// How a plugin is treated when Hark begins: with rollback, more often than not.
+pub fn treatment_at_first(seed: u64) -> Treatment {
+    let mut rng = StdRng::seed_from_u64(seed);
+    Treatment {
+        rollback: if rng.random_bool(0.7) { rollback(&mut rng) } else { None },
+        ..Treatment::default()
+    }
+}
+
+fn rollback(rng: &mut StdRng) -> Option<u32> {
+    [1, 3].choose(rng).copied()
 }
 
 /// How it is saved.
@@ -115,7 +158,12 @@ pub fn plan(rng: &mut StdRng, number: u32, before: Option<&Plan>) -> Plan {
     };
     let replays = [None, Some(false), Some(false), Some(true)].choose(rng).copied().flatten();
     let concurrency = rng.random_bool(0.3).then(|| rng.random_range(1..4));
-    Plan { number, watches, mood, replays, concurrency, memory: memory(rng, before) }
+    Plan { number, watches, mood, lingers: 0, replays, concurrency, memory: memory(rng, before) }
+}
+
+/// The same, breaking at every event.
+pub fn bad_plan(rng: &mut StdRng, number: u32, before: &Plan) -> Plan {
+    Plan { mood: Mood::Traps(1), ..plan(rng, number, Some(before)) }
 }
 
 /// Most often as the build before.
@@ -197,28 +245,23 @@ fn watch(rng: &mut StdRng, name: &str) -> Watch {
     watch
 }
 
-/// Another treatment, in one thing.
+/// Another treatment, in the setting that nobody reads and most often in one thing more.
 pub fn treatment(rng: &mut StdRng, before: Treatment) -> Treatment {
-    let mut after = before;
-    loop {
-        match rng.random_range(0..8) {
-            0..=2 => after.replays = [None, Some(false), Some(true)].choose(rng).copied().flatten(),
-            3..=4 => after.concurrency = [None, Some(1), Some(2), Some(3)].choose(rng).copied().flatten(),
-            5 => after.latest = !before.latest,
-            6 => after.queue = if before.queue.is_some() { None } else { Some(rng.random_range(1..20)) },
-            _ => after.setting += 1,
-        }
-        if after != before {
-            return after;
-        }
+    let mut after = Treatment { setting: before.setting + 1, ..before };
+    match rng.random_range(0..10) {
+        0..=2 => after.replays = [None, Some(false), Some(true)].choose(rng).copied().flatten(),
+        3..=4 => after.concurrency = [None, Some(1), Some(2), Some(3)].choose(rng).copied().flatten(),
+        5 => after.latest = !before.latest,
+        6 => after.queue = if before.queue.is_some() { None } else { Some(rng.random_range(1..20)) },
+        7..=8 => after.rollback = if before.rollback.is_some() { None } else { rollback(rng) },
+        _ => {}
     }
+    after
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-
-    use rand::SeedableRng;
 
     use super::*;
 
@@ -243,7 +286,7 @@ mod tests {
     fn every_step_and_every_way_comes_up_and_a_treatment_changes() {
         let mut rng = StdRng::seed_from_u64(2);
         let steps: BTreeSet<String> = (0..2000).map(|_| format!("{:?}", step(&mut rng))).collect();
-        assert_eq!(steps.len(), 9 + 6);
+        assert_eq!(steps.len(), 9 + 6 + 5);
         let mut before = Treatment::default();
         for _ in 0..100 {
             let after = treatment(&mut rng, before);

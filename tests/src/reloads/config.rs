@@ -19,7 +19,9 @@ pub struct Treatment {
     pub latest: bool,
     /// `limits.queue`.
     pub queue: Option<u32>,
-    /// A setting that nobody reads.
+    /// `rollback_after`, if `rollback` is true.
+    pub rollback: Option<u32>,
+    /// A setting that nobody reads. What runs is known by it too: see [`Treatment::log_lines`].
     pub setting: u32,
 }
 
@@ -36,13 +38,20 @@ impl Treatment {
         self.latest || self.queue.is_some()
     }
 
+    /// `limits.log_lines`: far more than any build says, and another number with each setting.
+    pub fn log_lines(&self) -> u32 {
+        1000 + self.setting
+    }
+
     fn table(&self, plugin: &str) -> String {
         let mut lines = vec![format!("[plugins.{plugin}]")];
         let on_reload = self.replays.map(|replays| if replays { "replay" } else { "continue" });
         lines.extend(on_reload.map(|on_reload| format!("on_reload = \"{on_reload}\"")));
         lines.extend(self.concurrency.map(|count| format!("concurrency = {count}")));
         lines.extend(self.latest.then(|| "delivery = \"latest\"".to_owned()));
-        lines.extend(self.queue.map(|bound| format!("limits = {{ queue = {bound} }}")));
+        lines.extend(self.rollback.map(|after| format!("rollback = true\nrollback_after = {after}")));
+        let queue = self.queue.map(|bound| format!("queue = {bound}, ")).unwrap_or_default();
+        lines.push(format!("limits = {{ {queue}log_lines = {} }}", self.log_lines()));
         if self.setting > 0 {
             lines.push(format!("settings = {{ number = {} }}", self.setting));
         }
@@ -116,11 +125,12 @@ mod tests {
             concurrency: Some(2),
             latest: true,
             queue: Some(9),
+            rollback: Some(3),
             setting: 4,
         };
         file.write("one", all, true).expect("written");
         let text = "[plugins.one]\non_reload = \"continue\"\nconcurrency = 2\ndelivery = \"latest\"\n\
-            limits = { queue = 9 }\nsettings = { number = 4 }\n\n";
+            rollback = true\nrollback_after = 3\nlimits = { queue = 9, log_lines = 1004 }\nsettings = { number = 4 }\n\n";
         let read = || std::fs::read_to_string(&path).expect("a file");
         assert_eq!(read(), text);
         file.spoil("nonsense = ").expect("written");

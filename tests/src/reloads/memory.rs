@@ -20,31 +20,39 @@ pub struct Ran<'a> {
     pub instances: usize,
 }
 
-/// What is wrong with the memory of these versions, which were told this.
-pub fn faults(ran: &[Ran<'_>], lines: &[(Line, Span)]) -> Vec<String> {
+/// What is wrong with the memory of these versions, each of which was to carry on that of its heir's number (from 0), and
+/// which were told this.
+pub fn faults(ran: &[Ran<'_>], of: &[usize], lines: &[(Line, Span)]) -> Vec<String> {
     let mut faults = Vec::new();
-    // The first generation of those that have a memory in common.
-    let mut since = 1;
-    for (generation, two) in (2..).zip(ran.windows(2)) {
-        let [before, now] = two else { continue };
+    // By version: the generations whose events its memory has, its own included.
+    let mut shared: Vec<Vec<u64>> = Vec::new();
+    for ((generation, now), of) in (1..).zip(ran).zip(of) {
+        let before = ran.get(*of).filter(|_| generation > 1);
         let said = now.arrival.carried;
-        if expected(before, now).is_some_and(|expected| expected != said) {
+        if let Some(before) = before
+            && expected(before, now).is_some_and(|expected| expected != said)
+        {
             faults
                 .push(format!("{:?} became {:?}, but the log says {:?}", before.plan, now.plan, now.arrival));
         }
-        if said != Carried::Kept {
-            since = generation;
-            continue;
+        let mut has = Vec::new();
+        if said == Carried::Kept {
+            has = shared.get(*of).cloned().unwrap_or_default();
+            faults.extend(miscounted(&has, now.arrival, lines));
         }
-        let shared = |line: &&(Line, Span)| (since..generation).contains(&line.0.generation);
-        let count = lines.iter().filter(shared).filter(|(line, _)| line.outcome == "ok").count() as u64;
-        // An instance that trapped has lost its memory.
-        let lost = lines.iter().filter(shared).any(|(line, _)| line.outcome == "trap");
-        if !lost && count != now.arrival.restored {
-            faults.push(format!("{count} events were answered, but {:?}", now.arrival));
-        }
+        has.push(generation);
+        shared.push(has);
     }
     faults
+}
+
+/// Whether a memory that has the events of these generations has another number of them.
+fn miscounted(has: &[u64], now: &Arrival, lines: &[(Line, Span)]) -> Option<String> {
+    let lines = || lines.iter().map(|(line, _)| line).filter(|line| has.contains(&line.generation));
+    let count = lines().filter(|line| line.outcome == "ok").count() as u64;
+    // An instance that trapped has lost its memory.
+    let lost = lines().any(|line| line.outcome == "trap");
+    (!lost && count != now.restored).then(|| format!("{count} events were answered, but {now:?}"))
 }
 
 /// What is to become of the memory; none: an instance that trapped may not be there to save.
@@ -52,8 +60,11 @@ fn expected(before: &Ran<'_>, now: &Ran<'_>) -> Option<Carried> {
     if matches!(before.plan.mood, Mood::Traps(_)) {
         return None;
     }
+    // What was not saved then is missing now, and nobody is to blame; to a replay that is all the same.
+    let comes_back = now.arrival.back.is_some();
     Some(match (before.plan.memory, now.plan.memory) {
         (_, None) => Carried::Nothing,
+        (Some(Memory::SaveFails), Some(_)) if comes_back && now.replays => Carried::Nothing,
         (None, Some(_)) if now.replays => Carried::Nothing,
         (None, Some(_)) | (Some(Memory::SaveFails), Some(_)) => Carried::Afresh,
         (Some(Memory::SavesNothing), Some(_)) => Carried::Nothing,
@@ -65,6 +76,7 @@ fn expected(before: &Ran<'_>, now: &Ran<'_>) -> Option<Carried> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::news::Back;
     use super::*;
 
     #[test]
@@ -74,6 +86,7 @@ mod tests {
             number: 1,
             watches: vec![],
             mood: Mood::Good,
+            lingers: 0,
             replays: None,
             concurrency: None,
             memory,
@@ -84,6 +97,8 @@ mod tests {
             subscriptions: None,
             carried: Carried::Nothing,
             restored: 0,
+            begun_by_rollback: 0,
+            back: None,
         };
         for (before, now, replays, instances, want) in [
             (None, None, false, 1, Carried::Nothing),
@@ -100,7 +115,51 @@ mod tests {
             let before = Ran { arrival: &arrival, plan: &old, replays: false, instances: 1 };
             let now = Ran { arrival: &arrival, plan: &new, replays, instances };
             assert_eq!(expected(&before, &now), Some(want), "{old:?} {new:?}");
-            assert_eq!(faults(&[before, now], &[]).is_empty(), want == Carried::Nothing);
+            assert_eq!(faults(&[before, now], &[0, 0], &[]).is_empty(), want == Carried::Nothing);
+        }
+    }
+    #[test]
+    fn what_comes_back_has_the_memory_of_what_was_good_without_what_came_between() {
+        let plan = |mood| Plan {
+            number: 1,
+            watches: vec![],
+            mood,
+            lingers: 0,
+            replays: Some(false),
+            concurrency: None,
+            memory: Some(Memory::Keeps),
+        };
+        let (good, bad) = (plan(Mood::Good), plan(Mood::Traps(1)));
+        let arrival = |carried, restored, back: bool| Arrival {
+            at: 0,
+            hash: String::new(),
+            subscriptions: None,
+            carried,
+            restored,
+            begun_by_rollback: 0,
+            back: back.then(|| Back { from: "b".into(), to: "a".into(), attempts: 1 }),
+        };
+        let line = |generation, outcome: &str| {
+            (Line { generation, outcome: outcome.into(), ..Line::default() }, Span { from: 0, to: 0 })
+        };
+        // Two events before, one that broke, and one that whoever came back answered.
+        let lines = [line(1, "ok"), line(1, "ok"), line(2, "trap"), line(3, "ok")];
+        for (carried, restored, again, right) in [
+            (Carried::Kept, 2, 3, true),
+            (Carried::Kept, 3, 3, false),
+            (Carried::Kept, 2, 2, false),
+            (Carried::Afresh, 0, 1, false),
+        ] {
+            let all = [
+                arrival(Carried::Nothing, 0, false),
+                arrival(Carried::Kept, 2, false),
+                arrival(carried, restored, true),
+                arrival(Carried::Kept, again, false),
+            ];
+            let ran = |(arrival, plan)| Ran { arrival, plan, replays: false, instances: 1 };
+            let ran: Vec<_> = all.iter().zip([&good, &bad, &good, &good]).map(ran).collect();
+            let faults = faults(&ran, &[0, 0, 0, 2], &lines);
+            assert_eq!(faults.is_empty(), right, "{carried:?} {restored} {again}: {faults:?}");
         }
     }
 }

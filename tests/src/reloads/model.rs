@@ -16,6 +16,7 @@ use super::history::{History, Moment};
 use super::memory;
 use super::news::{Arrival, Carried, News, What};
 use super::plan::Plan;
+use super::trials::{self, Trials, Tried};
 use crate::ledger::Entry;
 use crate::trace::Line;
 
@@ -26,6 +27,8 @@ pub struct Record {
     pub treatments: Vec<(Moment, Treatment)>,
     /// When its file was put where there was none.
     pub added: Vec<Moment>,
+    /// When which content was saved, by its hash; something else where only a part may have been seen.
+    pub saves: Vec<(Moment, String)>,
     /// When waiting events of it may have been merged.
     pub lax: Lax,
     /// When it was seen to have been told everything, and which generation it was.
@@ -54,6 +57,8 @@ pub struct Judged {
     pub attempts: u64,
     /// Events that ended well.
     pub done: u64,
+    /// Versions that were rolled back.
+    pub rollbacks: usize,
 }
 
 /// One life: its versions, and what it was told.
@@ -103,6 +108,7 @@ impl Judged {
         self.versions += other.versions;
         self.attempts += other.attempts;
         self.done += other.done;
+        self.rollbacks += other.rollbacks;
     }
 }
 
@@ -146,10 +152,20 @@ fn judge_life(
     history: &History,
     records: &Records,
     record: &Record,
-    life: Life,
+    mut life: Life,
     is_last: bool,
 ) -> Result<(Judged, Vec<String>)> {
-    let mut faults = memory::faults(&ran(records, record, &life)?, &life.lines);
+    let tallies = trials::tallies(&life.lines, life.arrivals.len());
+    life.lines.retain(|(line, _)| is_ours(line));
+    let ran = ran(records, record, &life)?;
+    let mut trials = Trials::new(record);
+    for (ran, tally) in ran.iter().zip(tallies) {
+        let rollback = treatment(record, ran.arrival.at).rollback;
+        let instances = if ran.plan.memory.is_some() { ran.instances } else { 0 };
+        trials.enter(&Tried { arrival: ran.arrival, rollback, instances }, tally);
+    }
+    let (mut faults, memory_of) = trials.end(life.stopped.is_some());
+    faults.extend(memory::faults(&ran, &memory_of, &life.lines));
     let versions = versions(records, record, &life, &mut faults)?;
     let mut account = Account::new(history, &versions, &record.lax);
     let mut late = 0;
@@ -162,13 +178,24 @@ fn judge_life(
     if late > instances {
         faults.push(format!("{late} events after its file was gone"));
     }
-    let judged =
-        Judged { lives: 1, versions: versions.len(), attempts: account.attempts, done: account.done };
+    let judged = Judged {
+        lives: 1,
+        versions: versions.len(),
+        attempts: account.attempts,
+        done: account.done,
+        rollbacks: life.arrivals.iter().filter(|arrival| arrival.back.is_some()).count(),
+    };
     if life.stopped.is_none() && is_last && !record.present {
         faults.push("it was not stopped, although its file is gone".into());
     }
     faults.extend(if life.stopped.is_none() { account.settled() } else { account.over() });
     Ok((judged, faults))
+}
+
+/// Whether an event is of an object of the suite: the server has others.
+fn is_ours(line: &Line) -> bool {
+    let name = line.key.rsplit('/').next().unwrap_or_default();
+    line.key.starts_with("reloads-") && (name.starts_with("object-") || name == "last")
 }
 
 /// The versions of a life as their memory sees them.

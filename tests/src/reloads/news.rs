@@ -44,6 +44,21 @@ pub struct Arrival {
     pub carried: Carried,
     /// What its instances said that they restored, together.
     pub restored: u64,
+    /// How many instances said that they begin by a rollback.
+    pub begun_by_rollback: u64,
+    /// What was said of the version before, if it was rolled back.
+    pub back: Option<Back>,
+}
+
+/// A version was rolled back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Back {
+    /// The beginning of the content's hash that broke.
+    pub from: String,
+    /// And of that which was good before.
+    pub to: String,
+    /// How many attempts it broke at.
+    pub attempts: u64,
 }
 
 /// What became of the memory of the version before.
@@ -56,6 +71,9 @@ pub enum Carried {
     /// It could not be carried, so that everything is told again.
     Afresh,
 }
+
+/// What no line says if all is well.
+const ALARMS: [&str; 4] = ["panicked", "ended unexpectedly", "did not finish", "cannot roll back"];
 
 /// A log as it grows.
 pub struct Log {
@@ -70,6 +88,10 @@ pub struct Log {
     pub alarms: Vec<String>,
     /// What instances said that they restored, before the version that they are of was announced.
     restored: BTreeMap<String, u64>,
+    /// How many said that they begin by a rollback.
+    begun_by_rollback: BTreeMap<String, u64>,
+    /// What was rolled back, before the version was announced that takes its place.
+    back: BTreeMap<String, Back>,
 }
 
 impl Log {
@@ -82,6 +104,8 @@ impl Log {
             config: (0, 0),
             alarms: Vec::new(),
             restored: BTreeMap::new(),
+            begun_by_rollback: BTreeMap::new(),
+            back: BTreeMap::new(),
         }
     }
 
@@ -97,7 +121,7 @@ impl Log {
     }
 
     fn line(&mut self, line: &str) -> Result<()> {
-        if ["panicked", "ended unexpectedly", "did not finish"].iter().any(|alarm| line.contains(alarm)) {
+        if ALARMS.iter().any(|alarm| line.contains(alarm)) {
             self.alarms.push(line.to_owned());
         }
         if line.contains("configuration reloaded: ") {
@@ -115,9 +139,20 @@ impl Log {
             let plugin = between(rest, "plugin=\"", "\"").context("no plugin")?;
             *self.restored.entry(plugin.to_owned()).or_default() += number.parse::<u64>()?;
         }
+        if let Some(rest) = said.strip_prefix("begins by a rollback ") {
+            let plugin = between(rest, "plugin=\"", "\"").context("no plugin")?;
+            *self.begun_by_rollback.entry(plugin.to_owned()).or_default() += 1;
+        }
+        if let Some((plugin, rest)) = said.split_once(": rolled back from ") {
+            self.back.insert(plugin.to_owned(), Back::read(rest)?);
+        }
         if let Some((plugin, mut what)) = told(said, moment(line)?)? {
+            let (restored, back) = (self.restored.remove(plugin), self.back.remove(plugin));
+            let begun = self.begun_by_rollback.remove(plugin);
             if let What::Arrived(arrival) = &mut what {
-                arrival.restored = self.restored.remove(plugin).unwrap_or_default();
+                arrival.restored = restored.unwrap_or_default();
+                arrival.begun_by_rollback = begun.unwrap_or_default();
+                arrival.back = back;
             }
             self.news.push(News { at: moment(line)?, plugin: plugin.to_owned(), what });
         }
@@ -174,7 +209,28 @@ impl Arrival {
         } else {
             Carried::Nothing
         };
-        Self { at, hash: hash.to_owned(), subscriptions, carried, restored: 0 }
+        Self {
+            at,
+            hash: hash.to_owned(),
+            subscriptions,
+            carried,
+            restored: 0,
+            begun_by_rollback: 0,
+            back: None,
+        }
+    }
+}
+
+impl Back {
+    /// `HASH to HASH: its first attempt broke it, …` or `HASH to HASH: its first 3 attempts all broke it, …`.
+    fn read(said: &str) -> Result<Self> {
+        let (from, rest) = said.split_once(" to ").context("no other hash")?;
+        let (to, why) = rest.split_once(": its first ").context("no attempts")?;
+        let attempts = match why.split_once(' ').context("no attempts")? {
+            ("attempt", _) => 1,
+            (number, _) => number.parse()?,
+        };
+        Ok(Self { from: from.to_owned(), to: to.to_owned(), attempts })
     }
 }
 
@@ -196,7 +252,12 @@ mod tests {
 2026-01-02T03:04:05.000005Z  INFO hark::plugins::configuring: configuration reloaded: 1 plugin affected
 2026-01-02T03:04:05.000006Z ERROR hark::plugins::configuring: hark.toml: no good
 what was configured before stays
-2026-01-02T03:04:05.000007Z  INFO hark::output: one: stopped: its file is gone
+2026-01-02T03:04:05.000007Z ERROR hark::output: one: rolled back from 3d4e5f to 0a1b2c: its first 3 attempts all broke it, the last one: add n/a: trap: wasm `unreachable`
+   0: 0x1 - handle
+2026-01-02T03:04:05.000008Z  INFO hark::plugin: begins by a rollback plugin=\"one\" source=\"log\" event=\"-\"
+2026-01-02T03:04:05.000009Z  INFO hark::output: one reloaded: 3d4e5f -> 0a1b2c (planned 7) in 9 ms (swap 0.1 ms); subscriptions: 3 kept, 0 added, 0 removed; state 4 B kept
+2026-01-02T03:04:05.000010Z ERROR hark::output: two: rolled back from 3d4e5f to 0a1b2c: its first attempt broke it, the last one: add n/a: trap: boom
+2026-01-02T03:04:05.000011Z  INFO hark::output: one: stopped: its file is gone
 ";
 
     #[test]
@@ -216,11 +277,20 @@ what was configured before stays
                 ("0a1b2c", None, 0),
                 ("3d4e5f", Some([1, 2, 0]), 0),
                 ("3d4e5f", Some([3, 0, 0]), 42),
+                ("0a1b2c", Some([3, 0, 0]), 0),
                 ("", None, 0)
             ]
         );
         assert!(log.news.iter().all(|news| news.plugin == "one"));
         assert!(log.news.windows(2).all(|two| two[0].at <= two[1].at));
+        let back = log.news.iter().map(|news| match &news.what {
+            What::Arrived(arrival) => (arrival.begun_by_rollback, arrival.back.clone()),
+            What::Stopped => (0, None),
+        });
+        let back: Vec<_> = back.collect();
+        let of = |attempts| Back { from: "3d4e5f".into(), to: "0a1b2c".into(), attempts };
+        assert_eq!(back, [(0, None), (0, None), (0, None), (1, Some(of(3))), (0, None)]);
+        assert_eq!(log.back, BTreeMap::from([("two".to_owned(), of(1))]), "nothing has come back yet");
         assert_eq!((log.refusals["one"], log.config, log.alarms.len()), (1, (1, 1), 0));
     }
 }

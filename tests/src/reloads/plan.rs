@@ -88,7 +88,7 @@ impl Watch {
 pub enum Mood {
     /// Nothing.
     Good,
-    /// Traps on every so-manieth event.
+    /// Traps on every so-manieth event; 1: on all.
     Traps(u32),
     /// Answers `retry` to every so-manieth event.
     Retries(u32),
@@ -120,6 +120,8 @@ pub struct Plan {
     pub watches: Vec<Watch>,
     /// What it does.
     pub mood: Mood,
+    /// How long it takes to describe itself; see `planned.c`.
+    pub lingers: u32,
     /// Whether it proposes a replay at its reload, or none; if it proposes anything.
     pub replays: Option<bool>,
     /// Instances that it proposes.
@@ -138,6 +140,11 @@ pub struct Fixtures {
 }
 
 impl Plan {
+    /// Whether it answers nothing.
+    pub fn is_bad(&self) -> bool {
+        self.mood == Mood::Traps(1)
+    }
+
     /// The module: the fixture with this plan in it.
     ///
     /// # Errors
@@ -175,6 +182,7 @@ impl Plan {
             Mood::Refuses => Some("refuse".into()),
             Mood::Breaks => Some("break".into()),
         });
+        lines.extend((self.lingers > 0).then(|| format!("linger {}", self.lingers)));
         lines.extend(match self.memory {
             None | Some(Memory::Keeps) => None,
             Some(Memory::SaveFails) => Some("save refuse".into()),
@@ -234,12 +242,12 @@ mod tests {
         };
         let (mood, replays) = (Mood::Traps(5), Some(false));
         let memory = Some(Memory::SaveFails);
-        Plan { number: 7, watches: vec![watch], mood, replays, concurrency: Some(2), memory }
+        Plan { number: 7, watches: vec![watch], mood, lingers: 3, replays, concurrency: Some(2), memory }
     }
 
     #[test]
     fn a_plan_is_written_into_the_fixture_and_nowhere_else() {
-        let text = "version 7\nkeep\nconcurrency 2\ntrap 5\nsave refuse\nwatch one ConfigMap\nnamespace reloads-a\n\
+        let text = "version 7\nkeep\nconcurrency 2\ntrap 5\nlinger 3\nsave refuse\nwatch one ConfigMap\nnamespace reloads-a\n\
             labels watch=yes\nunless /metadata/labels/phase off\nchanged /metadata/annotations/text\n\
             field /metadata/annotations/more\nresync 10\n";
         assert_eq!(plan().text(), text);

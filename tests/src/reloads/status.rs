@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use tokio::sync::watch;
 
+use super::config::Treatment;
 use super::history::{Moment, now};
 use crate::http;
 
@@ -36,6 +37,7 @@ pub struct Status {
     pub taking_over: bool,
     pub running: Option<Run>,
     pub refused: Option<Refusal>,
+    pub rollback: Option<Rollback>,
     pub queue: Option<Queue>,
 }
 
@@ -45,6 +47,22 @@ pub struct Status {
 pub struct Run {
     pub sha256: String,
     pub generation: u64,
+    pub limits: Limits,
+}
+
+/// How it is bounded.
+#[derive(Debug, Clone, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of /api/plugins, see the README")]
+pub struct Limits {
+    pub log_lines: u32,
+}
+
+/// How it stands with rollback.
+#[derive(Debug, Clone, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of /api/plugins, see the README")]
+pub struct Rollback {
+    pub state: String,
+    pub refused_sha256: Option<String>,
 }
 
 /// What does not.
@@ -68,6 +86,30 @@ pub struct Queue {
 #[derive(Deserialize)]
 struct Document {
     plugins: Vec<Status>,
+}
+
+impl Status {
+    /// The content that runs.
+    pub fn runs(&self) -> Option<&str> {
+        self.running.as_ref().map(|runs| runs.sha256.as_str())
+    }
+
+    /// Whether it runs under such a treatment.
+    pub fn is_treated(&self, treatment: &Treatment) -> bool {
+        self.running.as_ref().is_some_and(|runs| runs.limits.log_lines == treatment.log_lines())
+    }
+
+    /// Whether all has come of it that must if this content is in the file, which breaks at every event or is good: it
+    /// runs; or it was rolled back, and is refused.
+    pub fn has_come_to_rest(&self, content: &str, is_bad: bool) -> bool {
+        let state = self.rollback.as_ref().map(|rollback| rollback.state.as_str());
+        if self.runs() == Some(content) {
+            let is_settled = !is_bad || matches!(state, None | Some("good"));
+            return self.refused.is_none() && is_settled;
+        }
+        let refused = self.rollback.as_ref().and_then(|rollback| rollback.refused_sha256.as_deref());
+        is_bad && state == Some("rolled-back") && refused == Some(content)
+    }
 }
 
 impl Queue {

@@ -12,7 +12,15 @@ fn watch(name: &str) -> Watch {
 }
 
 fn plan(number: u32, replays: bool, watches: Vec<Watch>) -> Plan {
-    Plan { number, watches, mood: Mood::Good, replays: Some(replays), concurrency: None, memory: None }
+    Plan {
+        number,
+        watches,
+        mood: Mood::Good,
+        lingers: 0,
+        replays: Some(replays),
+        concurrency: None,
+        memory: None,
+    }
 }
 
 /// What one plugin, `p`, went through.
@@ -27,7 +35,7 @@ struct Case {
 impl Case {
     /// A change of object `name`, at this second: its uid, and its version if it is there.
     fn commit(mut self, second: Moment, name: &str, uid: &str, version: Option<u64>) -> Self {
-        let place = Place { kind: Kind::ConfigMap, namespace: Namespace::A, name: name.into() };
+        let place = Place { kind: Kind::ConfigMap, namespace: Namespace::A, name: format!("object-{name}") };
         let looks = Looks { labelled: true, off: false, text: 1, more: 1 };
         let state =
             version.map(|version| (version, Looks { text: u32::try_from(version).unwrap_or(0), ..looks }));
@@ -45,7 +53,10 @@ impl Case {
         self.record().present = true;
         self.records.plans.insert(hash.clone(), plan.clone());
         let at = second * S;
-        let what = What::Arrived(Arrival { at, hash, subscriptions, carried: Carried::Nothing, restored: 0 });
+        let carried = Carried::Nothing;
+        let (restored, begun_by_rollback, back) = (0, 0, None);
+        let arrival = Arrival { at, hash, subscriptions, carried, restored, begun_by_rollback, back };
+        let what = What::Arrived(arrival);
         self.news.push(News { at, plugin: "p".into(), what });
         self
     }
@@ -99,7 +110,7 @@ impl Case {
             generation: words[0].parse().expect("a generation"),
             subscription: words[1].into(),
             op: op.into(),
-            key: format!("reloads-a/{}", words[3]),
+            key: format!("reloads-a/object-{}", words[3]),
             uid: words[4].into(),
             rv: rv.into(),
             old_rv,
