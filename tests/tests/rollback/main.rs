@@ -2,6 +2,7 @@
 //! come again, whatever happens to the host, until something else is in the file.
 
 mod damaged;
+mod overtaken;
 mod restarts;
 mod stage;
 mod trials;
