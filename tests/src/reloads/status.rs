@@ -139,3 +139,58 @@ async fn once(admin: SocketAddr) -> Result<Answer> {
     let plugins = document.plugins.into_iter().map(|status| (status.plugin.clone(), status)).collect();
     Ok(Answer { asked, at, plugins })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What runs, what is refused, and how it stands with rollback: `b on-trial`, `a rolled-back b`, `b`.
+    fn status(text: &str) -> Status {
+        let words: Vec<&str> = text.split(' ').collect();
+        let refused = words.get(2).map(|sha256| (*sha256).to_owned());
+        let refusal = || Refusal { sha256: refused.clone(), message: String::new() };
+        let rollback =
+            |state: &&str| Rollback { state: (*state).to_owned(), refused_sha256: refused.clone() };
+        Status {
+            plugin: "p".into(),
+            preparing: false,
+            taking_over: false,
+            running: Some(Run {
+                sha256: words[0].to_owned(),
+                generation: 1,
+                limits: Limits { log_lines: 1003 },
+            }),
+            refused: refused.as_ref().map(|_| refusal()),
+            rollback: words.get(1).map(rollback),
+            queue: None,
+        }
+    }
+
+    #[test]
+    fn a_good_build_is_at_rest_when_it_runs_and_a_bad_one_when_it_goes_on_or_was_rolled_back() {
+        for (text, good, bad) in [
+            ("a", false, false),
+            ("a good", false, false),
+            ("b", true, true),
+            ("b good", true, true),
+            ("b on-trial", true, false),
+            ("b rolling-back b", false, false),
+            ("b overruled", true, false),
+            ("a rolled-back b", false, true),
+            ("a rolled-back c", false, false),
+            // What was refused before is forgotten only when this is noticed.
+            ("b rolled-back c", false, false),
+        ] {
+            let status = status(text);
+            let at_rest = (status.has_come_to_rest("b", false), status.has_come_to_rest("b", true));
+            assert_eq!(at_rest, (good, bad), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_treatment_is_known_by_its_setting() {
+        let treatment = |setting| Treatment { setting, ..Treatment::default() };
+        assert!(status("a").is_treated(&treatment(3)) && !status("a").is_treated(&treatment(4)));
+        assert!(!Status { running: None, ..status("a") }.is_treated(&treatment(3)));
+    }
+}

@@ -1,5 +1,5 @@
 //! 200 random reloads under a constant stream of changes, on the real API server and on the embedded one, held against a
-//! model of what is promised about delivery (see [`hark_tests::reloads`]).
+//! model of what is promised about delivery and rollback (see [`hark_tests::reloads`]).
 //!
 //! One seed is fixed, another one is new each time and told with what went wrong. `HARK_SEED` repeats a run: the same
 //! builds and steps, though not the same moments.
