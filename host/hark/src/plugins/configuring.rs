@@ -34,8 +34,9 @@ impl Manager {
                     dev.clone_from(&config.dev);
                     differs
                 });
-                if of_dev || !of_host.is_empty() || !affected.is_empty() {
-                    tracing::info!("configuration reloaded: {}", describe(&affected));
+                let others = of_host.into_iter().chain(of_dev.then_some("dev"));
+                if let Some(what) = describe(others.collect(), &affected) {
+                    tracing::info!("configuration reloaded: {what}");
                 }
                 self.config_is_good(true);
                 self.say_what_waits();
@@ -86,14 +87,17 @@ impl Manager {
 /// Plugins, and keys of each, that a line names.
 const NAMED: usize = 5;
 
-/// How many plugins are affected, which, and what of each changed.
-fn describe(affected: &BTreeMap<String, Vec<String>>) -> String {
+/// What differs: keys and tables that are no plugin's, how many plugins are affected, which, and what of each changed;
+/// nothing may.
+fn describe(others: Vec<&str>, affected: &BTreeMap<String, Vec<String>>) -> Option<String> {
     let named = affected.iter().take(NAMED).map(|(plugin, keys)| format!("{plugin} ({})", some_of(keys)));
     let mut named: Vec<String> = named.collect();
     named.extend(affected.len().checked_sub(NAMED + 1).map(|more| format!("{} more", more + 1)));
     let plugins = if affected.len() == 1 { "plugin" } else { "plugins" };
-    let colon = if affected.is_empty() { "" } else { ": " };
-    format!("{} {plugins} affected{colon}{}", affected.len(), named.join(", "))
+    let plugins = format!("{} {plugins} affected: {}", affected.len(), named.join(", "));
+    let mut parts = others;
+    parts.extend((!affected.is_empty()).then_some(plugins.as_str()));
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn some_of(keys: &[String]) -> String {
@@ -120,12 +124,17 @@ mod tests {
     fn what_is_affected_is_named_up_to_a_few() {
         let keys = |count: usize| (0..count).map(|number| format!("k{number}")).collect::<Vec<_>>();
         let affected = |count: usize| (0..count).map(|number| (format!("p{number}"), keys(1))).collect();
-        assert_eq!(describe(&affected(0)), "0 plugins affected");
-        assert_eq!(describe(&affected(1)), "1 plugin affected: p0 (k0)");
-        assert_eq!(describe(&affected(2)), "2 plugins affected: p0 (k0), p1 (k0)");
-        assert!(describe(&affected(5)).ends_with(", p4 (k0)"));
-        assert!(describe(&affected(6)).ends_with(", p4 (k0), 1 more"));
-        assert!(describe(&affected(9)).ends_with(", p4 (k0), 4 more"));
+        let described = |count: usize| describe(Vec::new(), &affected(count)).expect("some");
+        assert_eq!(describe(Vec::new(), &affected(0)), None);
+        assert_eq!(described(1), "1 plugin affected: p0 (k0)");
+        assert_eq!(described(2), "2 plugins affected: p0 (k0), p1 (k0)");
+        assert!(described(5).ends_with(", p4 (k0)"));
+        assert!(described(6).ends_with(", p4 (k0), 1 more"));
+        assert!(described(9).ends_with(", p4 (k0), 4 more"));
+        let others = || vec!["host.log", "dev"];
+        assert_eq!(describe(others(), &affected(0)).as_deref(), Some("host.log, dev"));
+        let all = "host.log, dev, 1 plugin affected: p0 (k0)";
+        assert_eq!(describe(others(), &affected(1)).as_deref(), Some(all));
         assert_eq!(some_of(&keys(5)), "k0, k1, k2, k3, k4");
         assert_eq!(some_of(&keys(7)), "k0, k1, k2, k3, k4, 2 more");
     }
