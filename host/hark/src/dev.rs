@@ -4,7 +4,8 @@
 //! | file | subject |
 //! | --- | --- |
 //! | `builds` | which builds there are |
-//! | `builder`, `state` | one of them, and where it stands |
+//! | `builder` | one of them |
+//! | `course`, `state` | where it stands, and what follows |
 //! | `sources`, `folders`, `snapshot`, `look` | what starts it |
 //! | `outputs`, `plugin_files` | what it writes |
 //! | `runner`, `guard`, `kept` | its command, the process that guards it, its output |
@@ -12,6 +13,7 @@
 
 mod builder;
 mod builds;
+mod course;
 mod folders;
 pub(crate) mod guard;
 mod kept;

@@ -1,7 +1,7 @@
 //! One build: watches its sources, runs its command, says what becomes of it.
 //!
-//! Used by [`super::builds`], one task each. What follows from what is said by [`super::state`]; which changes count, by
-//! [`super::outputs`]; here the two are brought together with files, processes and the clock.
+//! Used by [`super::builds`], one task each. What follows from what is said by [`super::course`]; here that is brought
+//! together with files, processes and the clock.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,19 +11,25 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
 use super::builds::Options;
+use super::course::Course;
 use super::folders::{Folders, Watching};
 use super::look::{Eyes, Pace};
-use super::outputs::{Outputs, Verdict};
+use super::outputs::Next;
 use super::plugin_files::PluginFiles;
 use super::runner::{Finished, Job, Run};
-use super::snapshot::{Changes, Snapshot};
+use super::snapshot::Snapshot;
 use super::sources::{Sources, absolute};
-use super::state::{Action, Cause, Input, Machine, State};
+use super::state::{Action, Cause, Input, State};
 use super::words::Words;
 use crate::config::Build;
 
 /// How often a command that takes its time is spoken of.
 const GOES_ON: Duration = Duration::from_secs(10);
+
+/// The rest before a repeat is as long as the run before it, within these: shorter, hardly anybody would save in it; longer,
+/// whoever saved in the middle of two runs waits for it.
+const SHORTEST_REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(30);
 
 /// When sources are looked at again if that could not be done at all.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -33,8 +39,7 @@ pub(super) struct Builder {
     sources: Sources,
     job: Job,
     words: Words,
-    machine: Machine,
-    outputs: Outputs,
+    course: Course,
     pace: Pace,
     /// None while they look.
     eyes: Option<Eyes>,
@@ -54,6 +59,12 @@ pub(super) struct Builder {
     run: Option<Run>,
     /// When the command is spoken of next.
     goes_on: Instant,
+    /// It is new in the configuration, and has not run yet.
+    anew: bool,
+    /// Whether the last command did well.
+    well: bool,
+    /// When a rest that begins now, or has begun, is over.
+    rested: Instant,
 }
 
 /// Whose turn it is: one command at a time, over all builds. At the start they come in the order of the configuration.
@@ -66,8 +77,11 @@ pub(super) struct Queue {
 }
 
 /// What the loop waits for.
-enum Next {
-    Stop,
+enum Woke {
+    Stop {
+        /// The configuration has changed; else Hark ends.
+        dropped: bool,
+    },
     Finished(Finished),
     Turn(Option<OwnedSemaphorePermit>),
     Stirred,
@@ -75,9 +89,11 @@ enum Next {
 }
 
 impl Builder {
+    /// `anew`: the configuration has changed, and has it since then.
+    ///
     /// # Errors
     /// If the present folder is gone.
-    pub(super) fn new(build: &Build, options: &Options, queue: Queue) -> std::io::Result<Self> {
+    pub(super) fn new(build: &Build, options: &Options, queue: Queue, anew: bool) -> std::io::Result<Self> {
         let sources = Sources::of(build, &options.own)?;
         let folder = absolute(&build.folder)?;
         let words = Words::new(options.output.clone(), build, folder.clone());
@@ -96,8 +112,7 @@ impl Builder {
             },
             sources,
             words,
-            machine: Machine::new(),
-            outputs: Outputs::default(),
+            course: Course::new(),
             pace: Pace::new(now),
             stir,
             stirred,
@@ -110,38 +125,45 @@ impl Builder {
             turn: None,
             run: None,
             goes_on: now,
+            anew,
+            well: false,
+            rested: now,
         })
     }
 
-    /// Runs until `stop` is sent or dropped, and no command is left.
+    /// Runs until `stop` is sent, which is said (the configuration has it no more), or dropped (Hark ends), and no command
+    /// is left.
     pub(super) async fn run(mut self, mut stop: oneshot::Receiver<()>) {
         self.look().await;
         self.base = self.latest.clone();
         self.step(Input::Begin).await;
         let mut stopping = false;
-        while *self.machine.state() != State::Stopped {
+        while *self.course.state() != State::Stopped {
             let wake = self.wake();
-            let next = tokio::select! {
+            let woke = tokio::select! {
                 biased;
-                _ = &mut stop, if !stopping => Next::Stop,
-                finished = finished(&mut self.run) => Next::Finished(finished),
-                turn = self.queue.turn(), if matches!(self.machine.state(), State::Due(_)) => Next::Turn(turn),
+                told = &mut stop, if !stopping => Woke::Stop { dropped: told.is_ok() },
+                finished = finished(&mut self.run) => Woke::Finished(finished),
+                turn = self.queue.turn(), if matches!(self.course.state(), State::Due(_)) => Woke::Turn(turn),
                 // The sender is our own: it cannot be gone.
-                _ = self.stirred.changed() => Next::Stirred,
-                () = tokio::time::sleep_until(wake) => Next::Woken,
+                _ = self.stirred.changed() => Woke::Stirred,
+                () = tokio::time::sleep_until(wake) => Woke::Woken,
             };
-            match next {
-                Next::Stop => {
+            match woke {
+                Woke::Stop { dropped } => {
                     stopping = true;
+                    if dropped {
+                        self.words.dropped(self.run.as_ref().map(|run| run.began.elapsed()));
+                    }
                     self.step(Input::Stop).await;
                 }
-                Next::Finished(finished) => self.finished(&finished).await,
-                Next::Turn(turn) => {
+                Woke::Finished(finished) => self.finished(&finished).await,
+                Woke::Turn(turn) => {
                     self.turn = turn;
                     self.step(Input::Turn).await;
                 }
-                Next::Stirred => self.pace.stir(Instant::now()),
-                Next::Woken => self.woken().await,
+                Woke::Stirred => self.pace.stir(Instant::now()),
+                Woke::Woken => self.woken().await,
             }
         }
     }
@@ -149,7 +171,11 @@ impl Builder {
     /// When the clock has something to do.
     fn wake(&self) -> Instant {
         let look = self.pace.due();
-        if self.run.is_some() { look.min(self.goes_on) } else { look }
+        match self.course.state() {
+            State::Running(_) | State::Ending { .. } => look.min(self.goes_on),
+            State::Resting(_) => look.min(self.rested),
+            _ => look,
+        }
     }
 
     async fn woken(&mut self) {
@@ -158,9 +184,14 @@ impl Builder {
             self.words.goes_on(run.began.elapsed(), run.last_line().as_deref());
             self.goes_on = now + GOES_ON;
         }
-        if now >= self.pace.due() {
+        let is_rested = matches!(self.course.state(), State::Resting(_)) && now >= self.rested;
+        // A rest ends with a look: what changed in it must be told from what changes in the run.
+        if is_rested || now >= self.pace.due() {
             self.look().await;
             self.changed().await;
+        }
+        if is_rested {
+            self.step(Input::Rested).await;
         }
     }
 
@@ -170,32 +201,26 @@ impl Builder {
         if changes.is_empty() {
             return;
         }
-        match self.machine.state() {
-            State::Idle | State::Due(_) => {
-                self.outputs.changed_at_rest(&changes);
-                self.base = self.latest.clone();
-                self.step(Input::Changed(changes)).await;
-            }
-            State::Running(_) => {
-                let outdating = self.outputs.outdates(&changes);
-                if !outdating.is_empty() {
-                    self.step(Input::Changed(outdating)).await;
-                }
-            }
-            State::Ending { .. } | State::Over { .. } | State::Stopped => {}
+        if self.course.is_at_rest() {
+            self.base = self.latest.clone();
+        }
+        if let Some(input) = self.course.found(changes) {
+            self.step(input).await;
         }
     }
 
     async fn finished(&mut self, finished: &Finished) {
         self.run = None;
         self.turn = None;
-        let cause = match self.machine.state() {
+        let cause = match self.course.state() {
             State::Running(cause) => Some(cause.clone()),
             _ => None,
         };
-        let well = cause.filter(|_| self.words.finished(finished));
+        let took = finished.report.took;
+        self.rested = Instant::now() + took.clamp(SHORTEST_REST, LONGEST_REST);
+        self.well = cause.is_some() && self.words.finished(finished);
         self.step(Input::Ended).await;
-        if let Some(cause) = well {
+        if let Some(cause) = cause.filter(|_| self.well) {
             self.hint(&cause);
         }
     }
@@ -203,26 +228,25 @@ impl Builder {
     /// Does what follows from something that has happened, and from that.
     async fn step(&mut self, input: Input) {
         let mut next = Some(input);
-        while let Some(input) = next {
-            next = match (self.machine.step(input.clone()), input) {
-                (Action::Start, _) => self.start(),
-                (Action::Look, _) => Some(self.judge().await),
-                (Action::End(outdated), _) => {
-                    self.end(outdated);
-                    None
+        while let Some(input) = next.take() {
+            match self.course.step(input) {
+                Action::Nothing => {}
+                Action::Start => next = self.start(),
+                Action::Look => next = Some(self.judge().await),
+                Action::End => self.end(),
+                Action::EndOutdated(changes) => {
+                    self.end();
+                    let after = self.run.as_ref().map_or(Duration::ZERO, |run| run.began.elapsed());
+                    self.words.outdated(&changes, after);
                 }
-                (Action::LetFinish, Input::Changed(changes)) => {
-                    self.words.let_finish(&changes);
-                    None
-                }
-                (Action::LetFinish | Action::Nothing, _) => None,
-            };
+                Action::LetFinish(changes) => self.words.let_finish(&changes),
+            }
         }
     }
 
     fn start(&mut self) -> Option<Input> {
-        let State::Running(cause) = self.machine.state() else { return None };
-        self.words.running(cause);
+        let State::Running(cause) = self.course.state() else { return None };
+        self.words.running(cause, std::mem::take(&mut self.anew));
         self.plugins.begin();
         match Run::start(&self.job) {
             Ok(run) => {
@@ -232,17 +256,15 @@ impl Builder {
             }
             Err(error) => {
                 self.turn = None;
-                self.words.finished(&Finished::not_started(&error));
+                self.well = self.words.finished(&Finished::not_started(&error));
                 Some(Input::Ended)
             }
         }
     }
 
-    fn end(&mut self, outdated: Option<Changes>) {
-        let Some(run) = &mut self.run else { return };
-        run.end();
-        if let Some(changes) = outdated {
-            self.words.outdated(&changes, run.began.elapsed());
+    fn end(&mut self) {
+        if let Some(run) = &mut self.run {
+            run.end();
         }
     }
 
@@ -251,27 +273,19 @@ impl Builder {
         self.look().await;
         let changes = self.latest.changes(&self.base);
         self.base = self.latest.clone();
-        let verdict = match self.machine.state() {
-            State::Over { cause, early: false } => self.outputs.done(&changes, cause.own),
-            _ => {
-                self.outputs.ended_early(&changes);
-                Verdict::Rest
-            }
-        };
-        Input::Looked(match verdict {
-            Verdict::Rest => None,
-            Verdict::Again(changes) => Some(changes),
-            Verdict::Learned { files, folders, again } => {
-                self.words.learned(&files, &folders);
-                Some(again).filter(|again| !again.is_empty())
-            }
-        })
+        let verdict = self.course.over(&changes, self.well);
+        self.words.taken_back(&verdict.taken_back);
+        self.words.learned(&verdict.learned);
+        if let Next::GiveUp(changes) = &verdict.next {
+            self.words.gives_up(changes);
+        }
+        Input::Looked(verdict.next)
     }
 
     /// A build whose output goes nowhere is a common mistake. One that nobody's change has started may well have nothing
     /// to do, unless there are no plugins at all.
     fn hint(&mut self, cause: &Cause) {
-        let is_due = !cause.own && !cause.changes.is_empty() || self.plugins.is_empty();
+        let is_due = !cause.repeat && !cause.changes.is_empty() || self.plugins.is_empty();
         if self.plugins.has_changed() {
             self.hinted = false;
         } else if is_due && !self.hinted {

@@ -77,33 +77,34 @@ async fn supervise(mut options: Options, mut stopped: oneshot::Receiver<()>) {
     // One command at a time: each takes all of the machine.
     let turns = Arc::new(Semaphore::new(1));
     let mut running: Vec<Running> = Vec::new();
+    let mut anew = false;
     loop {
         let config = options.config.borrow_and_update().clone();
         let wanted = config.builds(&options.base, options.command.as_deref());
         let (stay, go): (Vec<_>, Vec<_>) =
             running.into_iter().partition(|running| wanted.contains(&running.build));
-        end(go).await;
+        end(go, true).await;
         running = stay;
         let mut before = None;
         for build in wanted {
             if running.iter().all(|running| running.build != build) {
                 let (tell, next) = oneshot::channel();
                 let queue = Queue::new(turns.clone(), before.replace(next), tell);
-                running.extend(begin(build, &options, queue));
+                running.extend(begin(build, &options, queue, anew));
             }
         }
         tokio::select! {
             _ = &mut stopped => break,
-            Ok(()) = options.config.changed() => {}
+            Ok(()) = options.config.changed() => anew = true,
         }
     }
-    end(running).await;
+    end(running, false).await;
 }
 
-/// Starts one; none: it cannot be, which is said.
-fn begin(build: Build, options: &Options, queue: Queue) -> Option<Running> {
+/// Starts one; none: it cannot be, which is said. `anew`: the configuration has changed.
+fn begin(build: Build, options: &Options, queue: Queue, anew: bool) -> Option<Running> {
     make_plugins_folder(&options.own.plugins);
-    match Builder::new(&build, options, queue) {
+    match Builder::new(&build, options, queue, anew) {
         Ok(builder) => {
             let (stop, stopped) = oneshot::channel();
             let task = tokio::spawn(builder.run(stopped));
@@ -130,12 +131,15 @@ fn make_plugins_folder(folder: &Path) {
     }
 }
 
-/// Ends these, all at the same time.
-async fn end(running: Vec<Running>) {
+/// Ends these, all at the same time. `dropped`: the configuration has them no more, which they say.
+async fn end(running: Vec<Running>, dropped: bool) {
     let tasks: Vec<JoinHandle<()>> = running
         .into_iter()
         .map(|Running { stop, task, .. }| {
-            drop(stop);
+            if dropped {
+                // One that has ended, which is a fault and was said, has nothing to end.
+                let _ = stop.send(());
+            }
             task
         })
         .collect();

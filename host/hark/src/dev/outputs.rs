@@ -1,21 +1,46 @@
 //! Which of the changed files are a build's own outputs, although nobody has ignored them.
 //!
-//! Used by [`super::builder`]. Nothing tells who wrote a file; what can be seen is when it changed. A file that appears
-//! while the build runs, or changes in two of its runs and has never changed while none was, is taken for its own: it does
-//! not outdate the run, and is looked at when it is over. So a build that writes the same each time comes to rest after
-//! one more. One that writes something else each time (a time of day) would go on for ever: what changed in each of
-//! [`IN_A_ROW`] runs that nothing else had started does not count any more. A change while nothing runs is somebody
-//! else's in any case, and forgets all that.
+//! Used by [`super::builder`]. Nothing tells who wrote a file; what can be seen is when it changed. So:
+//!
+//! - A change while nothing runs is somebody else's, whatever was thought of that file before.
+//! - What changes while the build runs starts it once more, for that alone: a *repeat*. Whoever saved in the middle has it
+//!   built by that. A build that writes the same each time comes to rest with the first repeat.
+//! - What each of [`PROOF`] repeats in a row does, the build does: it is its [`Habit`], and starts nothing any more. All
+//!   repeats but the first begin after a rest ([`super::state`]) as long as the run before, in which nothing has changed:
+//!   whoever saves without regard to the builds saves then as well, and is found out.
+//! - A run that ends well and does not do what was a habit takes it back; what somebody had saved there, it has built.
+//! - Repeats that go on, since they do now this and now that, start nothing any more after [`MANY_REPEATS`] with what they
+//!   have done as often as that, and nothing at all after [`MOST_REPEATS`].
+//!
+//! Invariants, which `model` checks: after the last save of a file that the build does not write, a run begins, unless
+//! that file was saved in so many repeats, and in no rest between them; and only so many runs follow a save.
+
+mod habits;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use self::habits::{Deeds, deeds, unexplained};
 use super::snapshot::Changes;
 
-/// Runs that only the outputs of the run before had started, until they are known for what they are.
-const IN_A_ROW: usize = 3;
+pub(super) use self::habits::Habit;
 
-/// In how many runs a file that was there must have changed to be taken for an output.
+/// Repeats in a row that must have done something for it to be a habit. Whoever saves at random, as often as in every
+/// second run and rest, which is the worst, saves in a run and not in the rest before it once in four times: in three of
+/// them, the repeats but the first, once in 64, and the last save of all must be in the last of them to be lost.
+const PROOF: u32 = 4;
+
+/// Repeats after which it need not be in a row.
+const MANY_REPEATS: u32 = 8;
+
+/// Repeats, at most.
+const MOST_REPEATS: u32 = 16;
+
+/// In how many runs a file that was there must have changed to end none of them any more.
 const RUNS: u8 = 2;
 
 /// See the file's head.
@@ -25,24 +50,55 @@ pub(super) struct Outputs {
     runs: BTreeMap<PathBuf, u8>,
     /// What has ever changed while none was: somebody writes it, whatever the build does.
     others: BTreeSet<PathBuf>,
-    /// These start nothing, if they change while the build runs.
-    known: BTreeSet<PathBuf>,
-    /// What appears in these while the build runs starts nothing either: its outputs have new names each time.
-    folders: BTreeSet<PathBuf>,
-    /// What was written by the last runs that only outputs had started.
-    chain: Vec<Changes>,
+    /// These start nothing, if the build does them to as many files as here.
+    habits: BTreeMap<Known, usize>,
+    repeats: Repeats,
 }
 
-/// What is to be done about the changes that came while a build ran.
+/// A habit that is known: all it does with names (new ones, gone ones) when it fails is known by itself (`true`). Then there
+/// may be fewer than usual, and one of them somebody else's.
+type Known = (Habit, bool);
+
+/// The repeats since a run that something else had started.
+#[derive(Debug, Default)]
+struct Repeats {
+    count: u32,
+    /// What the last of them did, to how many files, and in how many in a row.
+    did: BTreeMap<Habit, (usize, u32)>,
+    /// What any of them did, to how many files, and how often.
+    ever: BTreeMap<(Habit, usize), u32>,
+}
+
+/// A run that was not ended before its time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ran {
+    /// Only what had changed in the run before has started it.
+    pub(super) repeat: bool,
+    /// It has done what it should.
+    pub(super) well: bool,
+}
+
+/// What the changes that came while a build ran mean.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) struct Verdict {
+    /// Habits that are known from now on.
+    pub(super) learned: BTreeSet<Habit>,
+    /// Habits that are none any more.
+    pub(super) taken_back: BTreeSet<Habit>,
+    pub(super) next: Next,
+}
+
+/// What follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Next {
     /// Nothing.
-    Rest,
-    /// The build is run again: they are more than it started with.
-    Again(Changes),
-    /// These, and what appears in these folders, are outputs that differ each time: they do not count from now on.
-    /// If more has changed, the build is run again.
-    Learned { files: BTreeSet<PathBuf>, folders: BTreeSet<PathBuf>, again: Changes },
+    Nothing,
+    /// The build is run again at once, for these.
+    Repeat(Changes),
+    /// The build is run again for these, after a rest in which nothing changes.
+    RepeatAfterRest(Changes),
+    /// Nothing, although these have changed: something has in each of many repeats, and each time something else.
+    GiveUp(Changes),
 }
 
 impl Outputs {
@@ -50,67 +106,60 @@ impl Outputs {
     pub(super) fn changed_at_rest(&mut self, changes: &Changes) {
         for path in changes.paths() {
             self.runs.remove(path);
-            self.known.remove(path);
+            self.habits.remove(&known(Habit::Writes(path.clone()), true));
             self.others.insert(path.clone());
         }
-        self.chain.clear();
     }
 
     /// What of the changes that came while the build runs makes it outdated.
     pub(super) fn outdates(&self, changes: &Changes) -> Changes {
         let often = |path: &PathBuf| self.runs.get(path).is_some_and(|runs| *runs >= RUNS);
-        let is_own = |path: &PathBuf| self.is_known(path) || (often(path) && !self.others.contains(path));
-        Changes { modified: changes.only(|path| !is_own(path)).modified, ..Changes::default() }
+        let is_own = |path: &PathBuf| {
+            self.habits.contains_key(&known(Habit::Writes(path.clone()), true))
+                || (often(path) && !self.others.contains(path))
+        };
+        let modified = changes.modified.iter().filter(|path| !is_own(path)).cloned().collect();
+        Changes { modified, ..Changes::default() }
     }
 
-    /// The run was ended before its time; these changed meanwhile.
+    /// The run was ended before its time, and another one follows; these changed meanwhile.
     pub(super) fn ended_early(&mut self, changes: &Changes) {
         self.count(changes);
-        self.chain.clear();
     }
 
-    /// The run is over; these changed meanwhile. `own`: outputs of the run before were all that had started it.
-    pub(super) fn done(&mut self, changes: &Changes, own: bool) -> Verdict {
+    /// The run is over; these changed meanwhile.
+    pub(super) fn done(&mut self, changes: &Changes, ran: Ran) -> Verdict {
         self.count(changes);
-        for path in &changes.added {
-            if path.parent().is_some_and(|folder| self.folders.contains(folder)) {
-                self.known.insert(path.clone());
-            }
-        }
-        let changes = changes.only(|path| !self.is_known(path));
-        if !own {
-            self.chain.clear();
-        }
-        if changes.is_empty() {
-            self.chain.clear();
-            return Verdict::Rest;
-        }
-        if own {
-            self.chain.push(changes.clone());
-        }
-        if self.chain.len() < IN_A_ROW { Verdict::Again(changes) } else { self.learn(&changes) }
+        let deeds = deeds(changes);
+        let taken_back = self.take_back(&deeds, ran.well);
+        self.repeats.ran(&deeds, ran.repeat);
+        let mut learned = BTreeSet::new();
+        let open = unexplained(changes, |habit| {
+            let explains = self.explains(habit, &deeds, ran.well);
+            learned.extend(explains.then(|| habit.clone()));
+            explains
+        });
+        let is_rare = !unexplained(&open, |habit| self.repeats.is_frequent(habit, &deeds)).is_empty();
+        learned.retain(|habit| {
+            let files = deeds.get(habit).copied();
+            files
+                .is_some_and(|files| self.habits.insert(known(habit.clone(), ran.well), files) != Some(files))
+        });
+        Verdict { learned, taken_back, next: self.repeats.next(open, is_rare) }
     }
 
-    /// What the runs of the chain have in common is an output; `last` is what the last of them wrote.
-    fn learn(&mut self, last: &Changes) -> Verdict {
-        let chain = std::mem::take(&mut self.chain);
-        let in_all = |path: &PathBuf| chain.iter().all(|changes| changes.paths().any(|other| other == path));
-        let files: BTreeSet<PathBuf> = last.paths().filter(|path| in_all(path)).cloned().collect();
-        let again = last.only(|path| !files.contains(path));
-        let appears = |folder: &Path| {
-            chain.iter().all(|changes| changes.added.iter().any(|path| path.parent() == Some(folder)))
-        };
-        let parents = again.added.iter().filter_map(|path| path.parent());
-        let folders: BTreeSet<PathBuf> =
-            parents.filter(|folder| appears(folder)).map(Path::to_owned).collect();
-        let again = again.only(|path| {
-            let is_new = last.added.contains(path);
-            !(is_new && path.parent().is_some_and(|folder| folders.contains(folder)))
-        });
-        self.known.extend(files.iter().cloned());
-        self.known.extend(last.added.iter().filter(|path| !again.added.contains(*path)).cloned());
-        self.folders.extend(folders.iter().cloned());
-        Verdict::Learned { files, folders, again }
+    /// Whether this is what the build does in any case.
+    fn explains(&self, habit: &Habit, deeds: &Deeds, well: bool) -> bool {
+        let in_a_row = self.repeats.did.get(habit).map_or(0, |(_, runs)| *runs);
+        let known = self.habits.get(&known(habit.clone(), well));
+        in_a_row >= PROOF || known == deeds.get(habit)
+    }
+
+    /// What is no habit any more, since the build can do without it.
+    fn take_back(&mut self, deeds: &Deeds, well: bool) -> BTreeSet<Habit> {
+        let is_gone = |(habit, failing): &Known| *failing != well && !deeds.contains_key(habit);
+        let gone = self.habits.extract_if(.., |known, _| is_gone(known));
+        gone.map(|((habit, _), _)| habit).collect()
     }
 
     fn count(&mut self, changes: &Changes) {
@@ -123,103 +172,43 @@ impl Outputs {
             *runs = runs.saturating_add(1);
         }
     }
-
-    fn is_known(&self, path: &PathBuf) -> bool {
-        self.known.contains(path)
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn known(habit: Habit, well: bool) -> Known {
+    let failing = !well && !matches!(habit, Habit::Writes(_));
+    (habit, failing)
+}
 
-    fn paths(names: &[&str]) -> BTreeSet<PathBuf> {
-        names.iter().map(PathBuf::from).collect()
-    }
-
-    fn changes(added: &[&str], modified: &[&str]) -> Changes {
-        Changes { added: paths(added), modified: paths(modified), removed: BTreeSet::new() }
-    }
-
-    #[test]
-    fn outputs_that_are_the_same_each_time_start_one_more_build() {
-        let mut outputs = Outputs::default();
-        let first = changes(&["gen.rs", "a.o"], &[]);
-        assert_eq!(outputs.done(&first, false), Verdict::Again(first));
-        assert_eq!(outputs.done(&Changes::default(), true), Verdict::Rest);
-        // After an edit, the outputs change while it runs, and do not outdate it; the source itself does.
-        outputs.changed_at_rest(&changes(&[], &["a.c"]));
-        let during = changes(&[], &["a.o", "a.c"]);
-        assert_eq!(outputs.outdates(&during), changes(&[], &["a.c"]));
-    }
-
-    #[test]
-    fn a_file_that_was_there_outdates_two_runs_or_all_if_it_has_ever_changed_at_rest() {
-        let mut outputs = Outputs::default();
-        let written = changes(&[], &["gen.rs"]);
-        for _ in 0..2 {
-            assert_eq!(outputs.outdates(&written), written);
-            outputs.ended_early(&written);
+impl Repeats {
+    /// A run has ended.
+    fn ran(&mut self, deeds: &Deeds, repeat: bool) {
+        if !repeat {
+            *self = Self::default();
+            return;
         }
-        assert!(outputs.outdates(&written).is_empty());
-        outputs.changed_at_rest(&written);
-        for _ in 0..10 {
-            assert_eq!(outputs.outdates(&written), written, "somebody else writes it");
-            outputs.ended_early(&written);
+        self.count += 1;
+        let before = std::mem::take(&mut self.did);
+        for (habit, files) in deeds {
+            let runs = before.get(habit).filter(|(then, _)| then == files).map_or(0, |(_, runs)| *runs);
+            self.did.insert(habit.clone(), (*files, runs + 1));
+            *self.ever.entry((habit.clone(), *files)).or_default() += 1;
         }
     }
 
-    #[test]
-    fn outputs_that_differ_each_time_are_known_after_three_builds_that_nothing_else_had_started() {
-        let mut outputs = Outputs::default();
-        let stamp = changes(&[], &["stamp.txt"]);
-        assert_eq!(
-            outputs.done(&changes(&["stamp.txt"], &[]), false),
-            Verdict::Again(changes(&["stamp.txt"], &[]))
-        );
-        assert_eq!(outputs.done(&stamp, true), Verdict::Again(stamp.clone()));
-        // Another file that changed once, by chance, is none.
-        let more = changes(&[], &["stamp.txt", "a.c"]);
-        assert_eq!(outputs.done(&more, true), Verdict::Again(more.clone()));
-        let learned = Verdict::Learned {
-            files: paths(&["stamp.txt"]),
-            folders: BTreeSet::new(),
-            again: Changes::default(),
-        };
-        assert_eq!(outputs.done(&stamp, true), learned);
-        assert_eq!(outputs.done(&stamp, false), Verdict::Rest, "from now on");
-        assert_eq!(outputs.done(&more, false), Verdict::Again(changes(&[], &["a.c"])));
-        outputs.changed_at_rest(&stamp);
-        assert_eq!(outputs.done(&stamp, false), Verdict::Again(stamp), "somebody has written it: forgotten");
+    /// Whether this was done as often as for a proof, although not in a row.
+    fn is_frequent(&self, habit: &Habit, deeds: &Deeds) -> bool {
+        let files = deeds.get(habit).copied().unwrap_or_default();
+        self.ever.get(&(habit.clone(), files)).is_some_and(|times| *times >= PROOF)
     }
 
-    #[test]
-    fn a_change_of_somebody_else_in_between_begins_the_count_again() {
-        let mut outputs = Outputs::default();
-        let stamp = changes(&[], &["stamp.txt"]);
-        for _ in 0..10 {
-            for own in [false, true, true] {
-                assert_eq!(outputs.done(&stamp, own), Verdict::Again(stamp.clone()));
-            }
-            outputs.changed_at_rest(&changes(&[], &["a.c"]));
+    /// What follows if these are not explained. `is_rare`: nor frequent, all of them.
+    fn next(&self, open: Changes, is_rare: bool) -> Next {
+        match self.count {
+            _ if open.is_empty() => Next::Nothing,
+            0 => Next::Repeat(open),
+            MOST_REPEATS.. => Next::GiveUp(open),
+            MANY_REPEATS.. if !is_rare => Next::GiveUp(open),
+            _ => Next::RepeatAfterRest(open),
         }
-    }
-
-    #[test]
-    fn outputs_with_a_new_name_each_time_are_known_by_their_folder() {
-        let mut outputs = Outputs::default();
-        let named = |run: u32| changes(&[&format!("out/app-{run}.js")], &[]);
-        assert_eq!(outputs.done(&named(0), false), Verdict::Again(named(0)));
-        assert_eq!(outputs.done(&named(1), true), Verdict::Again(named(1)));
-        assert_eq!(outputs.done(&named(2), true), Verdict::Again(named(2)));
-        let learned =
-            Verdict::Learned { files: BTreeSet::new(), folders: paths(&["out"]), again: Changes::default() };
-        assert_eq!(outputs.done(&named(3), true), learned);
-        assert_eq!(outputs.done(&named(4), false), Verdict::Rest);
-        // What was there before it began to differ is a source as ever.
-        assert_eq!(
-            outputs.done(&changes(&[], &["out/index.html"]), false),
-            Verdict::Again(changes(&[], &["out/index.html"]))
-        );
     }
 }

@@ -94,12 +94,6 @@ impl Changes {
         self.modified.iter().chain(&self.added).chain(&self.removed)
     }
 
-    /// What of it a condition holds for.
-    pub(super) fn only(&self, keep: impl Fn(&PathBuf) -> bool) -> Self {
-        let kept = |paths: &BTreeSet<PathBuf>| paths.iter().filter(|path| keep(path)).cloned().collect();
-        Self { added: kept(&self.added), modified: kept(&self.modified), removed: kept(&self.removed) }
-    }
-
     /// Adds what has happened since.
     pub(super) fn extend(&mut self, later: Self) {
         self.added.extend(later.added);

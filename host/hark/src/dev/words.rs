@@ -10,6 +10,7 @@ use std::time::Duration;
 use hark_sandbox::LogLevel;
 
 use super::guard::Ending;
+use super::outputs::Habit;
 use super::runner::Finished;
 use super::snapshot::Changes;
 use super::state::Cause;
@@ -51,22 +52,32 @@ impl Words {
         self.output.has_colours()
     }
 
-    pub(super) fn running(&self, cause: &Cause) {
+    /// It begins. `anew`: the configuration has changed, and has it since then.
+    pub(super) fn running(&self, cause: &Cause, anew: bool) {
         let Self { command, folder, .. } = self;
         let why = match described(&cause.changes, folder) {
+            None if anew => " (the configuration has changed)".to_owned(),
             None => String::new(),
-            Some(what) if cause.own => format!(" ({what} while it ran)"),
+            Some(what) if cause.repeat => format!(" ({what} while it ran)"),
             Some(what) => format!(" ({what})"),
         };
         self.say(LogLevel::Info, &format!("running: {command}{why}"));
     }
 
-    /// It was ended, or is left to finish, although these have changed.
+    /// The configuration has it no more; its command has run for so long, or does not run.
+    pub(super) fn dropped(&self, after: Option<Duration>) {
+        let how =
+            after.map_or_else(|| "dropped".to_owned(), |after| format!("is ended after {}", time(after)));
+        self.say(LogLevel::Info, &format!("{how}, since the configuration has changed: {}", self.command));
+    }
+
+    /// It is ended, since these have changed.
     pub(super) fn outdated(&self, changes: &Changes, after: Duration) {
         let what = described(changes, &self.folder).unwrap_or_default();
         self.say(LogLevel::Info, &format!("outdated after {}, is ended: {what}", time(after)));
     }
 
+    /// It is left to finish, although these have changed.
     pub(super) fn let_finish(&self, changes: &Changes) {
         let what = described(changes, &self.folder).unwrap_or_default();
         self.say(
@@ -120,16 +131,46 @@ impl Words {
         );
     }
 
-    /// What it writes is another thing each time.
-    pub(super) fn learned(&self, files: &BTreeSet<PathBuf>, folders: &BTreeSet<PathBuf>) {
-        let files = files.iter().map(|path| shown(path, &self.folder));
-        let folders = folders.iter().map(|path| format!("new files in {}", shown(path, &self.folder)));
-        let all = named(files.chain(folders).collect());
+    /// It does these each time.
+    pub(super) fn learned(&self, habits: &BTreeSet<Habit>) {
+        if habits.is_empty() {
+            return;
+        }
+        let all = self.each(habits, |habit| match habit {
+            Habit::Writes(_) => ("writes", " otherwise"),
+            Habit::Adds(_) => ("makes other files in", ""),
+            Habit::Removes(_) => ("removes files in", ""),
+        });
         self.say(
             LogLevel::Warn,
             &format!(
-                "it writes {all} otherwise each time, and would start itself for ever: that does not start it any more; \
-                 put it into `ignore` of [dev] in hark.toml, or into .gitignore"
+                "it {all} each time, and would start itself for ever: that does not start it any more; put it into `ignore` of \
+                 [dev] in hark.toml, or into .gitignore"
+            ),
+        );
+    }
+
+    /// It did without these, which it did each time before.
+    pub(super) fn taken_back(&self, habits: &BTreeSet<Habit>) {
+        if habits.is_empty() {
+            return;
+        }
+        let all = self.each(habits, |habit| match habit {
+            Habit::Writes(_) => ("left", " as it was"),
+            Habit::Adds(_) => ("made no files in", ""),
+            Habit::Removes(_) => ("removed no files in", ""),
+        });
+        self.say(LogLevel::Info, &format!("this time it has {all}: a change there starts it again"));
+    }
+
+    /// It does something else each time.
+    pub(super) fn gives_up(&self, changes: &Changes) {
+        let what = described(changes, &self.folder).unwrap_or_default();
+        self.say(
+            LogLevel::Warn,
+            &format!(
+                "something changes each time that it runs (now: {what}), and it would start itself for ever: it is not run again \
+                 for that; put what it writes into `ignore` of [dev] in hark.toml, or into .gitignore"
             ),
         );
     }
@@ -137,6 +178,16 @@ impl Words {
     /// Something about the sources.
     pub(super) fn complain(&self, complaint: &str) {
         self.say(LogLevel::Warn, &one_line(complaint, 1000));
+    }
+
+    /// Each of them, with what comes before and behind its path.
+    fn each(&self, habits: &BTreeSet<Habit>, words: fn(&Habit) -> (&'static str, &'static str)) -> String {
+        let told = habits.iter().map(|habit| {
+            let (Habit::Writes(path) | Habit::Adds(path) | Habit::Removes(path)) = habit;
+            let (before, behind) = words(habit);
+            format!("{before} {}{behind}", shown(path, &self.folder))
+        });
+        named(told.collect())
     }
 
     fn say(&self, level: LogLevel, message: &str) {
