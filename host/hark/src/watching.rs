@@ -15,6 +15,8 @@
 mod directories;
 mod filesystem;
 mod inotify;
+#[cfg(test)]
+mod random;
 mod table;
 
 use std::path::Path;
