@@ -140,8 +140,9 @@ impl Actor {
     /// A build that breaks at every event, and goes on since nothing takes its place, does not do so for long: what it
     /// breaks at waits ever longer.
     fn next(&mut self) -> Step {
-        let step = chance::step(&mut self.rng);
-        if self.runs.is_bad() && self.rng.random_bool(0.7) { Step::Save } else { step }
+        let (step, replaced) = (chance::step(&mut self.rng), self.rng.random_bool(0.7));
+        let is_long = matches!(step, Step::Break(_) | Step::Blink | Step::Remove | Step::Rename);
+        if self.runs.is_bad() && (replaced || is_long) { Step::Save } else { step }
     }
 
     fn name(&self) -> &str {

@@ -69,9 +69,7 @@ pub async fn run(cluster: &mut Cluster, seed: u64, steps: usize) -> Result<Repor
     let books = stream.books().clone();
     let judged = act(&mut hark, &stage, stream, seed, steps).await;
     let changes = books.open().len();
-    if judged.is_err() {
-        keep(&hark, &stage)?;
-    }
+    keep(&hark, &stage)?;
     let judged = judged.with_context(|| told(&stage, seed, changes))?;
     Ok(Report { changes, judged })
 }
@@ -219,7 +217,7 @@ pub fn asked_seed() -> Result<Option<u64>> {
     asked.map(|seed| seed.parse().with_context(|| format!("HARK_SEED={seed} is no number"))).transpose()
 }
 
-/// Copies everything that is known of a run that went wrong into the folder of `HARK_KEEP`, if there is one.
+/// Copies everything that is known of a run into the folder of `HARK_KEEP`, if there is one.
 fn keep(hark: &Hark, stage: &Stage) -> Result<()> {
     let Some(folder) = std::env::var_os("HARK_KEEP").map(PathBuf::from) else { return Ok(()) };
     std::fs::create_dir_all(&folder)?;
