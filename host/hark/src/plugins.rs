@@ -11,7 +11,7 @@
 //! | `configuring` | what the operator says |
 //! | `slot` | what is known of one plugin |
 //! | `tries`, `pace` | when a version of it is begun |
-//! | `prepare`, `content`, `starting` | a version on its way |
+//! | `prepare`, `loading`, `content`, `starting` | a version on its way |
 //! | `installing`, `taking_over`, `carried` | a version that is ready |
 //! | `running`, `reporting`, `observer` | a version that runs |
 //! | `stopping` | the end of all of them |
@@ -23,6 +23,7 @@ mod complaints;
 mod configuring;
 pub(crate) mod content;
 mod installing;
+mod loading;
 mod looking;
 mod observer;
 mod pace;

@@ -2,34 +2,43 @@
 //! packs of functions, for the next version of a plugin.
 //!
 //! Used by the compiler alone; the host opens it once. One folder, which only this user can write to, may serve several
-//! hosts at a time. Invariants: an entry is used only after every byte was compared with its seal, and never changes; a
-//! cache that cannot be read or written stops no plugin, it only makes them slower to start; at most the bound's bytes
+//! hosts at a time. Invariants: an entry is used only after this process compared every byte with its seal, and never
+//! changes; a cache that cannot be read or written stops no plugin, it only makes them slower to start; at most the bound's bytes
 //! are kept, what was used last the longest.
 //!
 //! | file | subject |
 //! | --- | --- |
 //! | `key` | what an artefact is of, and its name |
 //! | `seal` | how damage is found |
+//! | `compared` | what need not be looked through again |
 //! | `folder` | the files, whose they are, and how they are replaced |
 //! | `mapped` | from a checked file to code (the host's only `unsafe`) |
 
+mod compared;
 mod folder;
 mod key;
 mod mapped;
 mod seal;
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use self::compared::Compared;
 pub use self::folder::CacheError;
 use self::folder::{Entry, Folder, Opened};
 pub(crate) use self::key::{Key, Maker};
+use self::mapped::check_entry;
 pub(crate) use self::mapped::{Checked, Content, Functions, check, component};
 pub(crate) use self::seal::{Held, write};
+
+/// How old the time of an entry's last use may be although it is used: setting it with each use would make each look like
+/// a change of the file.
+const USED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Keeps artefacts; see the file's head. Cheap to clone; clones are the same cache.
 #[derive(Debug, Clone)]
@@ -40,6 +49,7 @@ struct Inner {
     folder: Folder,
     /// Bytes that are kept at most.
     bound: u64,
+    compared: Compared,
     /// What was there when the folder was last looked through.
     bytes: AtomicU64,
     entries: AtomicU64,
@@ -78,6 +88,7 @@ impl ArtefactCache {
         let cache = Self(Arc::new(Inner {
             folder: Folder::open(folder)?,
             bound,
+            compared: Compared::default(),
             bytes: AtomicU64::default(),
             entries: AtomicU64::default(),
             damaged: AtomicU64::default(),
@@ -118,10 +129,8 @@ impl ArtefactCache {
                 return None;
             }
         };
-        // The time of the last change says when it was last used, also where the file system keeps no time of
-        // reading. A folder that can only be read keeps its order.
-        let _ = file.set_modified(SystemTime::now());
-        match check(file, key) {
+        note_use(&file);
+        match check_entry(file, key, &self.0.compared) {
             Ok(content) => Some(content),
             Err(damage) => {
                 self.drop_entry(&name, &damage.to_string(), &self.0.damaged);
@@ -201,6 +210,17 @@ impl ArtefactCache {
         }
         self.0.bytes.store(excess.kept_bytes, Ordering::Relaxed);
         self.0.entries.store(excess.kept, Ordering::Relaxed);
+    }
+}
+
+/// The time of the last change says when an entry was last used, to within [`USED_WITHIN`], also where the file system
+/// keeps no time of reading. A folder that can only be read keeps its order.
+fn note_use(file: &File) {
+    let now = SystemTime::now();
+    let noted = file.metadata().and_then(|metadata| metadata.modified());
+    let is_recent = noted.is_ok_and(|noted| now.duration_since(noted).is_ok_and(|ago| ago < USED_WITHIN));
+    if !is_recent {
+        let _ = file.set_modified(now);
     }
 }
 

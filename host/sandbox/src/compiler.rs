@@ -48,7 +48,7 @@ use self::refusals::Refusals;
 use self::turns::Turns;
 use crate::artefacts::{self, ArtefactCache, Content, Functions, Held, Key};
 use crate::engine::Priority;
-use crate::hash::HashedBytes;
+use crate::hash::{ContentHash, HashedBytes};
 use crate::lineage::Lineage;
 use crate::load::LoadError;
 use crate::loaded::Loaded;
@@ -127,11 +127,48 @@ impl Compiler {
         }
     }
 
-    /// The plugin that a file is, if its content is loaded at the moment.
-    pub(crate) fn loaded(&self, task: Task<'_>, asked: Compile) -> Option<Plugin> {
-        let plugin = self.loaded.find(task.content.hash(), asked)?;
+    /// The plugin with this content, if it is loaded at the moment.
+    pub(crate) fn loaded(&self, content: &ContentHash, asked: Compile) -> Option<Plugin> {
+        let plugin = self.loaded.find(content, asked)?;
         self.counters.cached(plugin.how().mode);
         Some(plugin)
+    }
+
+    /// What the cache has of a content for this mode: nothing is compiled.
+    pub(crate) fn cached(&self, content: &ContentHash, mode: Compile) -> Option<Compiled<'_>> {
+        let begun = Instant::now();
+        let mut compiled = match &self.backends.fast {
+            Some(fast) if mode == Compile::Fast => self.cached_fast_or_optimized(content, fast),
+            _ => self.cached_by(&self.backends.optimized, content),
+        }?;
+        compiled.how.compiling = begun.elapsed();
+        Some(compiled)
+    }
+
+    fn cached_fast_or_optimized<'a>(
+        &'a self,
+        content: &ContentHash,
+        fast: &'a Backend,
+    ) -> Option<Compiled<'a>> {
+        let key = fast.key(content);
+        if !self.refusals.has(&key) {
+            match self.look_up(fast, &key) {
+                LookUp::Found(component) => return Some(Compiled::cached(component, fast)),
+                LookUp::Absent => return None,
+                LookUp::Refused(reason) => {
+                    tracing::debug!("{}: Winch is known not to take it: {reason}", key.content().short());
+                    self.refusals.add(&key);
+                }
+            }
+        }
+        self.cached_by(&self.backends.optimized, content)
+    }
+
+    fn cached_by<'a>(&self, backend: &'a Backend, content: &ContentHash) -> Option<Compiled<'a>> {
+        match self.look_up(backend, &backend.key(content)) {
+            LookUp::Found(component) => Some(Compiled::cached(component, backend)),
+            LookUp::Absent | LookUp::Refused(_) => None,
+        }
     }
 
     /// The component that a file is, or is turned into.
@@ -140,10 +177,13 @@ impl Compiler {
     /// [`LoadError`] if no compiler takes it, or it is no longer wanted.
     pub(crate) fn component(&self, task: Task<'_>, mode: Compile) -> Result<Compiled<'_>, LoadError> {
         let begun = Instant::now();
+        if let Some(compiled) = self.cached(task.content.hash(), mode) {
+            return Ok(compiled);
+        }
         let optimized = &self.backends.optimized;
         let mut compiled = match &self.backends.fast {
             Some(fast) if mode == Compile::Fast => self.fast_or_optimized(task, fast, optimized),
-            _ => self.found_or_anew(task, optimized),
+            _ => self.anew(task, optimized),
         };
         if compiled.as_ref().is_err_and(|error| *error != LoadError::Abandoned) {
             self.counters.failed(mode);
@@ -154,34 +194,26 @@ impl Compiler {
         compiled
     }
 
-    /// With Winch, unless it does not take this content.
+    /// With Winch, unless it does not take this content. The cache was asked before.
     fn fast_or_optimized<'a>(
-        &self,
+        &'a self,
         task: Task<'_>,
         fast: &'a Backend,
         optimized: &'a Backend,
     ) -> Result<Compiled<'a>, LoadError> {
         let key = fast.key(task.content.hash());
         if self.refusals.has(&key) {
-            return self.found_or_anew(task, optimized);
+            return self.anew(task, optimized);
         }
-        let reason = match self.look_up(fast, &key) {
-            LookUp::Found(component) => return Ok(Compiled::cached(component, fast)),
-            LookUp::Refused(reason) => {
-                tracing::debug!("{}: Winch is known not to take it: {reason}", key.content().short());
-                self.refusals.add(&key);
-                return self.found_or_anew(task, optimized);
-            }
-            LookUp::Absent if self.is_refused_again(task, fast) => {
-                let compiled = self.found_or_anew(task, optimized)?;
-                self.remember_refusal(&key, task, fast, "it makes tail calls, as versions before it did");
-                return Ok(compiled);
-            }
-            LookUp::Absent => match self.anew(task, fast, &key) {
-                // A bug in Winch is no reason not to run what Cranelift takes.
-                Err(error @ (LoadError::Compile(_) | LoadError::Panicked)) => error.to_string(),
-                other => return other,
-            },
+        if self.is_refused_again(task, fast) {
+            let compiled = self.found_or_anew(task, optimized)?;
+            self.remember_refusal(&key, task, fast, "it makes tail calls, as versions before it did");
+            return Ok(compiled);
+        }
+        let reason = match self.anew(task, fast) {
+            // A bug in Winch is no reason not to run what Cranelift takes.
+            Err(error @ (LoadError::Compile(_) | LoadError::Panicked)) => error.to_string(),
+            other => return other,
         };
         // Only if Cranelift takes it was it Winch's fault.
         let mut compiled = self.found_or_anew(task, optimized)?;
@@ -212,11 +244,7 @@ impl Compiler {
 
     /// From the cache, else anew.
     fn found_or_anew<'a>(&self, task: Task<'_>, backend: &'a Backend) -> Result<Compiled<'a>, LoadError> {
-        let key = backend.key(task.content.hash());
-        match self.look_up(backend, &key) {
-            LookUp::Found(component) => Ok(Compiled::cached(component, backend)),
-            LookUp::Absent | LookUp::Refused(_) => self.anew(task, backend, &key),
-        }
+        self.cached_by(backend, task.content.hash()).map_or_else(|| self.anew(task, backend), Ok)
     }
 
     fn look_up(&self, backend: &Backend, key: &Key) -> LookUp {
@@ -237,9 +265,9 @@ impl Compiler {
         }
     }
 
-    fn anew<'a>(&self, task: Task<'_>, backend: &'a Backend, key: &Key) -> Result<Compiled<'a>, LoadError> {
+    fn anew<'a>(&self, task: Task<'_>, backend: &'a Backend) -> Result<Compiled<'a>, LoadError> {
         let begun = Instant::now();
-        let component = self.compile(task, backend, key)?;
+        let component = self.compile(task, backend, &backend.key(task.content.hash()))?;
         self.counters.compiled(backend.mode, begun.elapsed());
         Ok(Compiled::new(component, backend))
     }

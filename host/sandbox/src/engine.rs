@@ -8,8 +8,8 @@ use std::io;
 use std::sync::Arc;
 
 use crate::artefacts::ArtefactCache;
-use crate::compiler::{Backends, CompileStats, Compiler, CompilerProcess, Task};
-use crate::hash::HashedBytes;
+use crate::compiler::{Backends, Compile, CompileStats, Compiler, CompilerProcess, Task};
+use crate::hash::{ContentHash, HashedBytes};
 use crate::lineage::Lineage;
 use crate::load::{self, LoadError, LoadOptions};
 use crate::plugin::Plugin;
@@ -130,6 +130,12 @@ impl Engine {
         wanted: &dyn Fn() -> bool,
     ) -> Result<Plugin, LoadError> {
         load::load(&self.compiler, &self.ticker, Task { content, lineage, wanted }, options)
+    }
+
+    /// The plugin that a binary file of this content and so many bytes is, if nothing has to be compiled for that: it is
+    /// loaded already, or its code is in the cache. None says nothing of the content.
+    pub fn find(&self, content: &ContentHash, size: usize, compile: Compile) -> Option<Plugin> {
+        load::find(&self.compiler, &self.ticker, content, size, compile)
     }
 
     /// What was compiled and kept so far.

@@ -4,9 +4,13 @@
 //! they were in the file, before anything was made of them.
 
 use std::fmt;
+use std::io::{self, Read};
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
+
+/// Bytes read at a time: larger than what a disk reads ahead, smaller than a core's cache.
+const PIECE: usize = 256 << 10;
 
 /// SHA-256 of a plugin's file. `Display` is the whole hash in hex; [`ContentHash::short`] is for people.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,6 +20,26 @@ impl ContentHash {
     /// The hash of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// The hash of all that is read, piece by piece, and how many bytes it is of. The pieces stay in a core's cache, where
+    /// a whole file takes memory, which costs as much as reading it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read(from: &mut impl Read) -> io::Result<(Self, u64)> {
+        let (mut hasher, mut length, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
+        loop {
+            match from.read(&mut piece) {
+                Ok(0) => return Ok((Self(hasher.finalize().into()), length)),
+                Ok(read) => {
+                    hasher.update(&piece[..read]);
+                    length += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The hash that is these bytes.
@@ -99,6 +123,15 @@ impl fmt::Debug for ContentHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn read_piece_by_piece_it_is_the_same() {
+        for length in [0, 1, PIECE - 1, PIECE, 2 * PIECE + 7] {
+            let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let read = ContentHash::read(&mut bytes.as_slice()).expect("a slice can be read");
+            assert_eq!(read, (ContentHash::of(&bytes), length as u64));
+        }
+    }
 
     #[test]
     fn is_sha256_in_hex() {

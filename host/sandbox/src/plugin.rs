@@ -10,7 +10,7 @@ use crate::compiler::{Compile, How};
 use crate::context::Context;
 use crate::description::{self, Description};
 use crate::guest::Exports;
-use crate::hash::{ContentHash, HashedBytes};
+use crate::hash::ContentHash;
 use crate::instance::{Broken, Instance, Purpose};
 use crate::outcome::{self, Fault, FaultKind};
 use crate::output::Output;
@@ -57,8 +57,14 @@ pub enum DescribeError {
 // === impl Plugin ===
 
 impl Plugin {
-    pub(crate) fn new(exports: Exports, content: &HashedBytes<'_>, how: How, ticker: Arc<Ticker>) -> Self {
-        let (hash, size, mode) = (*content.hash(), content.bytes().len(), how.mode);
+    pub(crate) fn new(
+        exports: Exports,
+        hash: ContentHash,
+        size: usize,
+        how: How,
+        ticker: Arc<Ticker>,
+    ) -> Self {
+        let mode = how.mode;
         Self { code: Arc::new(Code { exports, hash, size, mode, ticker }), how }
     }
 

@@ -1,15 +1,18 @@
 //! The bytes of a plugin's file, while a version of it is prepared.
 //!
-//! Used by `prepare`, and by the thread that keeps versions. Invariant: what a file took in memory goes back to the system with it. (The C library's allocator
-//! keeps blocks of tens of megabytes once one of their size was freed.)
+//! Used by `loading`, and by the thread that keeps versions. Invariant: what a file took in memory goes back to the system
+//! with it. (The C library's allocator keeps blocks of tens of megabytes once one of their size was freed.)
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Deref;
 use std::path::Path;
 
-use hark_sandbox::MAX_PLUGIN_BYTES;
+use hark_sandbox::{ContentHash, MAX_PLUGIN_BYTES};
 use memmap2::{MmapMut, MmapOptions};
+
+/// How binary Wasm begins.
+const MAGIC: [u8; 4] = *b"\0asm";
 
 /// See the file's head.
 pub(crate) struct Content {
@@ -39,6 +42,28 @@ impl Content {
     }
 }
 
+/// What a binary file's bytes are, without keeping them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Glance {
+    pub(crate) hash: ContentHash,
+    /// Bytes.
+    pub(crate) size: usize,
+}
+
+impl Glance {
+    /// Reads a file once through; none if it is not binary Wasm, is too large, or cannot be read.
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        let mut file = File::open(path).ok()?;
+        file.metadata().ok().filter(|metadata| metadata.len() <= MAX_PLUGIN_BYTES as u64)?;
+        let mut magic = [0; MAGIC.len()];
+        file.read_exact(&mut magic).ok().filter(|()| magic == MAGIC)?;
+        let rest = file.take(MAX_PLUGIN_BYTES as u64);
+        let (hash, size) = ContentHash::read(&mut magic.chain(rest)).ok()?;
+        let size = usize::try_from(size).ok().filter(|size| *size <= MAX_PLUGIN_BYTES)?;
+        Some(Self { hash, size })
+    }
+}
+
 impl Deref for Content {
     type Target = [u8];
 
@@ -65,5 +90,25 @@ mod tests {
         File::create(&path).expect("made").set_len(size).expect("sparse");
         let said = "it has 134217729 bytes; a plugin has at most 128 MiB";
         assert_eq!(read().expect_err("too large"), said);
+    }
+
+    #[test]
+    fn a_glance_at_a_binary_file_gives_its_hash_and_nothing_of_any_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.wasm");
+        assert_eq!(Glance::at(&path), None, "not there");
+        for bytes in [&b"\0asm"[..], &[MAGIC.as_slice(), &[7; 1_000_000]].concat()] {
+            std::fs::write(&path, bytes).expect("written");
+            let want = Glance { hash: ContentHash::of(bytes), size: bytes.len() };
+            assert_eq!(Glance::at(&path), Some(want));
+        }
+        for bytes in [&b""[..], b"\0as", b"(module)"] {
+            std::fs::write(&path, bytes).expect("written");
+            assert_eq!(Glance::at(&path), None);
+        }
+        std::fs::write(&path, MAGIC).expect("written");
+        let file = File::options().write(true).open(&path).expect("there");
+        file.set_len(MAX_PLUGIN_BYTES as u64 + 1).expect("sparse");
+        assert_eq!(Glance::at(&path), None, "too large");
     }
 }

@@ -1,32 +1,31 @@
 //! Preparing a version of a plugin: read, hash, compile, describe, start. Nothing that runs is touched.
 //!
-//! Run by the manager as a task of its own; the heavy parts are on threads of their own, since compiling, `describe` and
+//! The first part of it, up to the code, is [`loading`](super::loading). Run by the manager as a task of its own; the heavy parts are on threads of their own, since compiling, `describe` and
 //! `start` (foreign code) must not hold an async one. Invariants: what comes out was read from a file that
 //! did not change meanwhile; a file that is still being written is not reported as broken; no file waits for another
 //! one's guest, unless dozens of them hang.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hark_sandbox::{
-    Compile, ContentHash, Context, DescribeError, Description, Engine, GuestLine, GuestLog, HashedBytes,
-    LARGE_PLUGIN_BYTES, Lineage, LoadError, LoadOptions, LogLevel, Plugin, StartReason, Usage,
+    Compile, ContentHash, Context, DescribeError, Description, Engine, GuestLine, GuestLog,
+    LARGE_PLUGIN_BYTES, Plugin, StartReason, Usage,
 };
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::Instant;
 
-use super::content::Content;
+use super::loading::Loaded;
 use super::running::{Version, guest_runtime};
 use super::slot::{Known, Life};
 use super::starting::{Ahead, Unused};
-use super::trial::{Elsewhere, Origin, Provenance, StandIn};
+use super::trial::{Elsewhere, Origin, Provenance};
 use crate::aside::{self, Lost};
 use crate::config::PluginConfig;
 use crate::core_dumps::DumpWriter;
 use crate::folder::{PluginFile, Seen, Stamp, Standing};
-use crate::kept::{self, Fresh};
 use crate::output::Output;
-use crate::timings::{self, Timings};
+use crate::timings::Timings;
 
 /// How long a file must have been still before its content is called broken rather than half-written.
 const STILL: Duration = Duration::from_millis(400);
@@ -100,14 +99,6 @@ pub(crate) enum Preparation {
     Hindered { message: String },
     /// It is no good; `hash` is none if it could not even be read, or if its content is not to blame.
     Failed { hash: Option<ContentHash>, message: String },
-}
-
-/// How far it got without any guest's code.
-enum Loaded {
-    /// Compiled.
-    Plugin { plugin: Plugin, provenance: Provenance, timings: Timings },
-    /// That is all.
-    Done(Preparation),
 }
 
 /// How far it got by describing itself.
@@ -227,161 +218,6 @@ impl Job {
             Some((running, _)) if running.hash() == plugin.hash() => StartReason::Settings,
             Some(_) => StartReason::Reload,
         }
-    }
-
-    /// Finds out which content is wanted, and compiles it.
-    fn load(&self) -> Loaded {
-        match &self.back {
-            Some(good) => self.load_elsewhere(good, Origin::Back),
-            None => self.load_file(),
-        }
-    }
-
-    /// What is not in the file, compiled.
-    fn load_elsewhere(&self, good: &Elsewhere, origin: Origin) -> Loaded {
-        let (begun, mut timings) = (Instant::now(), Timings::new(self.noticed));
-        let provenance = Provenance { origin, fresh: None };
-        let (hash, path) = match good {
-            Elsewhere::Loaded(plugin) => {
-                return Loaded::Plugin { plugin: plugin.clone(), provenance, timings };
-            }
-            Elsewhere::Kept { hash, path } => (hash, path),
-        };
-        match kept::read(path, hash) {
-            Ok(bytes) => {
-                timings.read = begun.elapsed();
-                self.load_content(&HashedBytes::new(&bytes), provenance, timings)
-            }
-            Err(message) => Loaded::Done(Preparation::Failed { hash: None, message }),
-        }
-    }
-
-    /// What takes the place of the file's content, which was rolled back.
-    fn load_stand_in(&self, stand_in: &StandIn) -> Loaded {
-        let good = match &stand_in.good {
-            Ok(good) => good,
-            Err(message) => return Loaded::Done(stand_in.fails(message)),
-        };
-        let runs = |(plugin, config): &(Plugin, PluginConfig)| {
-            plugin.hash() == good.hash() && *config == self.config
-        };
-        if self.known.running.as_ref().is_some_and(runs) {
-            return Loaded::Done(Preparation::Same { hash: stand_in.refused.hash });
-        }
-        match self.load_elsewhere(good, Origin::StandIn) {
-            Loaded::Done(Preparation::Failed { message, .. }) => Loaded::Done(stand_in.fails(&message)),
-            loaded => loaded,
-        }
-    }
-
-    /// Reads the file, and compiles it if it is another one than what runs or was refused.
-    fn load_file(&self) -> Loaded {
-        let (begun, clock) = (Instant::now(), SystemTime::now());
-        let mut timings = Timings::new(self.noticed);
-        let bytes = match Content::read(&self.file.path) {
-            Ok(bytes) => bytes,
-            Err(message) => return Loaded::Done(Preparation::Failed { hash: None, message }),
-        };
-        if Stamp::read(&self.file.path) != Some(self.file.stamp) {
-            return Loaded::Done(Preparation::Stale);
-        }
-        let content = HashedBytes::new(&bytes);
-        if self.is_known(content.hash()) {
-            return Loaded::Done(Preparation::Same { hash: *content.hash() });
-        }
-        // Whoever has switched it off wants what is in the file.
-        let stand_in = self.known.stand_in.as_ref().filter(|_| self.config.rollback.is_some());
-        if let Some(stand_in) = stand_in.filter(|one| one.refused.hash == *content.hash()) {
-            return self.load_stand_in(stand_in);
-        }
-        timings.read = begun.elapsed();
-        if let Some(waited) = self.waited(content.hash(), clock) {
-            timings.changed(waited, begun);
-        }
-        let loaded = self.load_content(&content, Provenance::of_file(), timings);
-        self.with_bytes(loaded, bytes)
-    }
-
-    /// Remembers where the content came from, and what it is, if that is to be kept.
-    fn with_bytes(&self, mut loaded: Loaded, bytes: Content) -> Loaded {
-        if self.config.rollback.is_some()
-            && let Loaded::Plugin { plugin, provenance, .. } = &mut loaded
-        {
-            let (hash, path) = (*plugin.hash(), self.file.path.clone());
-            provenance.fresh = Some(Box::new(Fresh { hash, path, bytes: Some(Arc::new(bytes)) }));
-        }
-        loaded
-    }
-
-    /// Compiles a content, unless that is done.
-    fn load_content(
-        &self,
-        content: &HashedBytes<'_>,
-        provenance: Provenance,
-        mut timings: Timings,
-    ) -> Loaded {
-        if let Some(plugin) = self.compiled_already(content.hash()) {
-            return Loaded::Plugin { plugin, provenance, timings };
-        }
-        match self.compile(content) {
-            Ok(plugin) => {
-                let how = plugin.how();
-                timings.cached = how.cached;
-                (timings.compile, timings.link) = (Some(how.compiling), Some(how.linking));
-                Loaded::Plugin { plugin, provenance, timings }
-            }
-            Err(LoadError::Abandoned) => Loaded::Done(Preparation::Stale),
-            Err(error) if error.is_want() => {
-                Loaded::Done(Preparation::Hindered { message: format!("cannot prepare it: {error}") })
-            }
-            // What may pass is not remembered: the same bytes are tried again when the file is touched.
-            Err(error) => {
-                let hash = (!error.may_pass()).then_some(*content.hash());
-                Loaded::Done(Preparation::Failed { hash, message: error.to_string() })
-            }
-        }
-    }
-
-    /// Whether this content runs already, or was refused, with the same part of the operator's.
-    fn is_known(&self, hash: &ContentHash) -> bool {
-        let is = |content: &ContentHash, config: &PluginConfig| content == hash && *config == self.config;
-        let Known { running, refused, .. } = &self.known;
-        refused.as_ref().is_some_and(|(content, config)| is(content, config))
-            || running.as_ref().is_some_and(|(plugin, config)| is(plugin.hash(), config))
-    }
-
-    /// The same code with another part of the operator's: nothing to compile.
-    fn compiled_already(&self, hash: &ContentHash) -> Option<Plugin> {
-        let (plugin, config) = self.known.running.as_ref()?;
-        (plugin.hash() == hash && config.compile == self.config.compile).then(|| plugin.clone())
-    }
-
-    /// How long the change of a plugin's file had waited at this time, if it is that which this version is for.
-    fn waited(&self, hash: &ContentHash, now: SystemTime) -> Option<Duration> {
-        let (running, _) = self.known.running.as_ref()?;
-        if running.hash() == hash {
-            return None;
-        }
-        timings::detected(self.file.changed?, now)
-    }
-
-    /// Compiles it, or finds it compiled. Given up when the file is another one meanwhile.
-    fn compile(&self, content: &HashedBytes<'_>) -> Result<Plugin, LoadError> {
-        let compile = self.config.compile.unwrap_or(self.compile);
-        let options = LoadOptions { allow_wat: self.allow_wat, compile };
-        let wanted = || self.back.is_some() || Stamp::read(&self.file.path) == Some(self.file.stamp);
-        let plugin = self.engine.load_while(content, options, Some(self.lineage()), &wanted)?;
-        if let Some(reason) = &plugin.how().refusal {
-            let message = format!("compiled as optimized, since Winch does not take it: {reason}");
-            self.output.news(&self.plugin, LogLevel::Info, &message);
-        }
-        Ok(plugin)
-    }
-
-    /// Whatever is saved under this name is taken for versions of one plugin.
-    fn lineage(&self) -> Lineage {
-        let path = std::path::absolute(&self.file.path);
-        Lineage::of(path.as_ref().unwrap_or(&self.file.path).as_os_str().as_encoded_bytes())
     }
 
     /// Asks it what it wants.

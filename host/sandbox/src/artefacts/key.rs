@@ -29,7 +29,7 @@ pub(super) const FUNCTIONS: &str = "functions";
 const SHORT: usize = 8;
 
 /// Identifies an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     /// What it was made of; of functions the name of their lineage.
     content: ContentHash,
@@ -38,7 +38,7 @@ pub(crate) struct Key {
 }
 
 /// What is under a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     /// All of a content's code, or why there is none.
     Code(Compile),

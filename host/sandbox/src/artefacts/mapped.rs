@@ -3,8 +3,10 @@
 //! The one place in the host with `unsafe`. wasmtime trusts the machine code that it is given, so
 //! `Component::deserialize_file` asks two things of its caller, and here is why both hold:
 //!
-//! 1. *The bytes are wasmtime's own output.* Callers hand in a [`Checked`], which only [`check`] makes, after it has
-//!    read every byte and compared them with a seal that names this engine, its settings and the content. A seal is
+//! 1. *The bytes are wasmtime's own output.* Callers hand in a [`Checked`], which only [`check`] and [`check_entry`] make,
+//!    after every byte was read and compared with a seal that names this engine, its settings and the content. An entry of the
+//!    cache that this process has read so, and that is the same file with the same times since (`compared.rs`), is not
+//!    read again: that it does not change is what 2 is about. A seal is
 //!    written by this program alone: by this process, or by its child, which is the same executable. The file is
 //!    either without a name (a memory file that only the two of them have), or an entry of the cache's folder, which
 //!    belongs to this user and which nobody else may write to (`folder.rs` looks at the folder and at the file, each by
@@ -24,14 +26,16 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
+use std::time::SystemTime;
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::compared::{Compared, State};
 use super::key::Key;
 use super::seal::{self, Damage, Held};
 
-/// A file whose every byte was compared with its seal, and which holds an artefact.
+/// A file whose every byte was compared with its seal, just now or as it was before, and which holds an artefact.
 #[derive(Debug)]
 pub(crate) struct Checked(File);
 
@@ -86,6 +90,22 @@ pub(crate) fn check(file: File, key: &Key) -> Result<Content, Damage> {
         Held::Refusal(reason) => Ok(Content::Refusal(reason)),
         Held::Functions(bytes) => Ok(Content::Functions(Functions { file, bytes })),
     }
+}
+
+/// The same of the cache's entry, unless it holds an artefact that was compared before, and is as it was then.
+///
+/// # Errors
+/// As [`check`].
+pub(super) fn check_entry(file: File, key: &Key, compared: &Compared) -> Result<Content, Damage> {
+    let (begun, state) = (SystemTime::now(), State::of(&file)?);
+    if compared.has(key, &state) {
+        return Ok(Content::Artefact(Checked(file)));
+    }
+    let content = check(file, key)?;
+    if let Content::Artefact(_) = content {
+        compared.remember(key, state, begun);
+    }
+    Ok(content)
 }
 
 /// The component whose code is this file.

@@ -111,6 +111,37 @@ fn a_damaged_entry_is_dropped_and_can_be_kept_anew() {
 }
 
 #[test]
+fn what_was_compared_is_not_read_again_until_its_file_changes() {
+    let place = Place::new();
+    let cache = place.open(1 << 20);
+    let key = place.key("a");
+    keep(&cache, &key, b"some machine code");
+    let state = || compared::State::of(&fs::File::open(place.entry("a")).expect("there")).expect("a state");
+    let is_old = || state().tells_of_changes_after(SystemTime::now());
+    while !is_old() {
+        std::thread::yield_now();
+    }
+    let before = state();
+    for _ in 0..2 {
+        assert!(is_artefact(cache.find(&key)));
+        assert!(cache.0.compared.has(&key, &state()));
+        assert_eq!(state(), before, "being used is no change");
+    }
+    let mut flipped = sealed(&key, b"some machine code");
+    flipped[3] ^= 1;
+    fs::write(place.entry("a"), flipped).expect("written");
+    assert!(cache.find(&key).is_none(), "damage in place, of the same size");
+    assert_eq!(cache.stats().damaged, 1);
+    keep(&cache, &key, b"other machine code");
+    assert!(!cache.0.compared.has(&key, &state()), "another file under the same name");
+    assert!(is_artefact(cache.find(&key)));
+    place.used("a", 1000);
+    assert!(is_artefact(cache.find(&key)), "read again");
+    let used = fs::metadata(place.entry("a")).and_then(|metadata| metadata.modified()).expect("there");
+    assert!(used.elapsed().expect("past") < USED_WITHIN, "that it is used is noted");
+}
+
+#[test]
 fn an_entry_that_others_could_have_written_is_dropped_unread() {
     type Make = fn(&Place);
     let cases: [(&str, Make); 4] = [

@@ -92,11 +92,14 @@ impl Backend {
 /// Stack that host functions have beyond the guest's: what wasmtime's own defaults leave them.
 const HOST_STACK: usize = 3 << 19;
 
-/// The defaults, but for epochs: they stop a guest that spins. Fuel would cost more and tell less; the pooling
-/// allocator pays only for short-lived instances, and ours are kept.
+/// The defaults, but for two. Epochs stop a guest that spins: fuel would cost more and tell less; the pooling
+/// allocator pays only for short-lived instances, and ours are kept. And there are no tables for the system's unwinder:
+/// wasmtime's own backtraces do without, no panic goes through a guest's frames, and they are 2 % of an artefact.
+/// (wasmtime's documentation warns of what some systems do with them when code is loaded; here that was not measured.)
 fn config(mode: Compile, run: RunOptions) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true);
+    config.native_unwind_info(false);
     config.strategy(match mode {
         Compile::Optimized => Strategy::Cranelift,
         Compile::Fast => Strategy::Winch,

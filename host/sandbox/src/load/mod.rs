@@ -29,7 +29,7 @@ use self::error::lines;
 use self::kind::Kind;
 use crate::compiler::{Backend, Compile, Compiled, Compiler, Task, guarded};
 use crate::guest::Exports;
-use crate::hash::HashedBytes;
+use crate::hash::ContentHash;
 use crate::plugin::Plugin;
 use crate::ticker::Ticker;
 
@@ -58,18 +58,43 @@ pub(crate) fn load(
         if kind::sniff(task.content.bytes())? == Kind::Text && !options.allow_wat {
             return Err(LoadError::TextNotAllowed);
         }
-        if let Some(loaded) = compiler.loaded(task, options.compile) {
+        let (hash, size) = (task.content.hash(), task.content.bytes().len());
+        if let Some(loaded) = compiler.loaded(hash, options.compile) {
             return Ok(loaded);
         }
-        let plugin = link(compiler.component(task, options.compile)?, task.content, ticker)?;
+        let plugin = link(compiler.component(task, options.compile)?, hash, size, ticker)?;
         compiler.loaded.remember(options.compile, &plugin);
         Ok(plugin)
     })
 }
 
+/// The plugin with this content, if its code is there already. Whatever is wrong with it is for [`load`] to say.
+pub(crate) fn find(
+    compiler: &Compiler,
+    ticker: &Arc<Ticker>,
+    hash: &ContentHash,
+    size: usize,
+    compile: Compile,
+) -> Option<Plugin> {
+    let found = guarded(|| {
+        if let Some(loaded) = compiler.loaded(hash, compile) {
+            return Ok(Some(loaded));
+        }
+        let Some(compiled) = compiler.cached(hash, compile) else { return Ok(None) };
+        let plugin = link(compiled, hash, size, ticker)?;
+        compiler.loaded.remember(compile, &plugin);
+        Ok(Some(plugin))
+    });
+    found.unwrap_or_else(|error| {
+        tracing::debug!("{}: its code is there, and of no use: {error}", hash.short());
+        None
+    })
+}
+
 fn link(
     compiled: Compiled<'_>,
-    content: &HashedBytes<'_>,
+    hash: &ContentHash,
+    size: usize,
     ticker: &Arc<Ticker>,
 ) -> Result<Plugin, LoadError> {
     let begun = Instant::now();
@@ -79,7 +104,7 @@ fn link(
     let pre = linker.instantiate_pre(&component).map_err(|error| LoadError::ImportType(chain(&error)))?;
     let exports = Exports::new(pre, stateful).map_err(|error| LoadError::ExportType(vec![chain(&error)]))?;
     how.linking = begun.elapsed();
-    Ok(Plugin::new(exports, content, how, Arc::clone(ticker)))
+    Ok(Plugin::new(exports, *hash, size, how, Arc::clone(ticker)))
 }
 
 /// The component that the file is, or is turned into. (Where text is not allowed, that was found out before.)
