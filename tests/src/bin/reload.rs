@@ -52,7 +52,7 @@ async fn run() -> Result<()> {
     let asked = parse(std::env::args().skip(1))?;
     let binary = Binary::choose(asked.hark.as_deref())?;
     eprintln!("measuring {} ({binary})", binary.path.display());
-    let mut head = vec!["saved", "content", "rounds", "median", "p99", "goal"];
+    let mut head = vec!["saved", "content", "rounds", "median", "p99", "goal", "save"];
     head.extend(PARTS);
     head.push("total");
     let mut table = Table::new(&head);
@@ -65,8 +65,9 @@ async fn run() -> Result<()> {
         }
     }
     let mut text = format!(
-        "{binary}, hark {}, milliseconds from the save to the first event of the new code; the parts are medians of what \
-         the host says, which counts from the file's time (a few milliseconds coarse)\n\n{table}",
+        "{binary}, hark {}, milliseconds from the save to the first event of the new code; `save` is what renaming or \
+         closing the file itself took; the parts are medians of what the host says, which counts from the file's time (a \
+         few milliseconds coarse)\n\n{table}",
         asked.mode.as_str()
     );
     if asked.seconds > 0 && asked.wants("beside") {
@@ -109,9 +110,13 @@ async fn measure(asked: &Asked, program: &Path, lineage: &Lineage) -> Result<(Ve
 }
 
 fn row(name: &str, content: &str, goal: Duration, rounds: &[Round]) -> Vec<String> {
-    let took: Vec<f64> = rounds.iter().map(|round| round.took.as_secs_f64() * 1000.0).collect();
+    let millis = |time: fn(&Round) -> Duration| -> Vec<f64> {
+        rounds.iter().map(|round| time(round).as_secs_f64() * 1000.0).collect()
+    };
+    let (took, saving) = (millis(|round| round.took), millis(|round| round.saving));
     let mut row = vec![name.to_owned(), content.to_owned(), rounds.len().to_string()];
     row.extend([shown(at(&took, 50)), shown(at(&took, 99)), goal.as_millis().to_string()]);
+    row.push(shown(at(&saving, 50)));
     for part in PARTS {
         let times: Vec<f64> = rounds.iter().filter_map(|round| round.parts.part(part)).collect();
         row.push(if times.is_empty() { String::new() } else { shown(at(&times, 50)) });

@@ -55,6 +55,9 @@ pub enum Way {
 pub struct Round {
     /// From the save to the beginning of the first event.
     pub took: Duration,
+    /// Of that, what the system's call took that makes the content visible whole: renaming, or closing. The host is told
+    /// when it is over.
+    pub saving: Duration,
     /// What the host says of it.
     pub parts: Parts,
 }
@@ -117,7 +120,7 @@ impl Stage {
     /// If it does not come about.
     pub async fn reload(&mut self, content: &[u8], way: Way) -> Result<Round> {
         tokio::time::sleep(REST).await;
-        let saved = self.save(content, way)?;
+        let (saved, saving) = self.save(content, way)?;
         let first = self.next_generation().await?;
         let ended: Timestamp = first.ts.parse()?;
         let took = Duration::try_from(ended.duration_since(saved)).context("handled before it was saved")?;
@@ -127,30 +130,33 @@ impl Stage {
         loop {
             for line in self.log.lines()? {
                 if let Some(parts) = Parts::of(&line, PLUGIN)? {
-                    return Ok(Round { took, parts });
+                    return Ok(Round { took, saving, parts });
                 }
             }
             self.pause(begun).await?;
         }
     }
 
-    /// The moment before the file has its new content, whole.
-    fn save(&self, content: &[u8], way: Way) -> Result<Timestamp> {
+    /// The moment before the file has its new content, whole, and how long that took from then on.
+    fn save(&self, content: &[u8], way: Way) -> Result<(Timestamp, Duration)> {
         let path = self.hark.plugin_path(PLUGIN);
-        match way {
+        let (now, begun) = match way {
             Way::Renamed => {
                 let beside = self.hark.folder().join("next");
                 std::fs::write(&beside, content)?;
-                let now = Timestamp::now();
+                let (now, begun) = (Timestamp::now(), Instant::now());
                 std::fs::rename(beside, path)?;
-                Ok(now)
+                (now, begun)
             }
             Way::InPlace => {
                 let mut file = File::create(path)?;
                 file.write_all(content)?;
-                Ok(Timestamp::now())
+                let (now, begun) = (Timestamp::now(), Instant::now());
+                drop(file);
+                (now, begun)
             }
-        }
+        };
+        Ok((now, begun.elapsed()))
     }
 
     /// The first line of a generation after the last one.
