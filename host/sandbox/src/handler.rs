@@ -45,8 +45,7 @@ pub struct PluginHandler {
     clock: Option<ThreadClock>,
 }
 
-/// What the next call finds. It is taken and put back with each event: a box would cost an
-/// allocation each time.
+/// What the next call finds. It is taken and put back with each event.
 enum Seat {
     /// No instance: one is made for the next event.
     Empty(Next),

@@ -26,8 +26,11 @@ use crate::output::Output;
 use crate::plugin::Plugin;
 use crate::state::GuestState;
 
-/// A running guest.
-pub(crate) struct Instance {
+/// A running guest. It changes hands several times with each event, so it is no more than a pointer.
+pub(crate) struct Instance(Box<Parts>);
+
+/// What a running guest is made of.
+struct Parts {
     store: Store<GuestState>,
     guest: Guest,
     deadline: Arc<Deadline>,
@@ -65,7 +68,10 @@ impl Instance {
         let deadline = Arc::new(Deadline::new(&context.limits, &context.usage, plugin.ticker()));
         let mut store = store(plugin, context, output, purpose, &deadline);
         match deadline.watch(plugin.exports().instantiate(&mut store)).await {
-            Ok(guest) => Ok(Self { store, guest, deadline, events: 0, rested: false, restored: false }),
+            Ok(guest) => {
+                let parts = Parts { store, guest, deadline, events: 0, rested: false, restored: false };
+                Ok(Self(Box::new(parts)))
+            }
             Err(error) => Err(Broken { error, entry: Entry::Instance, store }),
         }
     }
@@ -73,8 +79,8 @@ impl Instance {
     /// Asks the guest what it is, which ends the instance.
     pub(crate) async fn describe(mut self) -> Result<Result<wit::Description, String>, Broken> {
         self.prepare(None);
-        let call = self.guest.handler.call_describe(&mut self.store);
-        let answer = self.deadline.watch(call).await;
+        let call = self.0.guest.handler.call_describe(&mut self.0.store);
+        let answer = self.0.deadline.watch(call).await;
         answer.map_err(|error| self.broken(error, Entry::Describe))
     }
 
@@ -86,7 +92,7 @@ impl Instance {
         self.prepare(Some(delivery));
         match self.call(delivery).await {
             Ok(answer) => {
-                self.events += 1;
+                self.0.events += 1;
                 Ok((self, answer))
             }
             Err(error) => Err(self.broken(error, Entry::Event)),
@@ -94,58 +100,59 @@ impl Instance {
     }
 
     async fn call(&mut self, delivery: &Delivery) -> wasmtime::Result<Result<(), wit::Failure>> {
-        let (store, handler) = (&mut self.store, &self.guest.handler);
+        let Parts { store, guest, deadline, .. } = &mut *self.0;
+        let handler = &guest.handler;
         let (number, target) = (delivery.subscription, reference(delivery.event.object()));
         match &delivery.event {
             Event::Add { object, initial } => {
-                self.deadline.watch(handler.call_on_add(store, number, target, object.json(), *initial)).await
+                deadline.watch(handler.call_on_add(store, number, target, object.json(), *initial)).await
             }
             Event::Update { old, new, resync } => {
                 let call = handler.call_on_update(store, number, target, old.json(), new.json(), *resync);
-                self.deadline.watch(call).await
+                deadline.watch(call).await
             }
             Event::Delete { object, reason } => {
                 let call =
                     handler.call_on_delete(store, number, target, object.json(), delete_reason(*reason));
-                self.deadline.watch(call).await
+                deadline.watch(call).await
             }
         }
     }
 
     /// Events that it has answered.
     pub(crate) fn events(&self) -> u64 {
-        self.events
+        self.0.events
     }
 
     /// Bytes of its linear memory.
     pub(crate) fn memory(&self) -> usize {
-        self.store.data().limiter.memory()
+        self.0.store.data().limiter.memory()
     }
 
     /// What it was made for is over: the next call has a budget of its own.
     pub(crate) fn rests(mut self) -> Self {
-        self.rested = true;
+        self.0.rested = true;
         self
     }
 
     /// From now on it sees what its plugin has of the cluster.
     pub(crate) fn sees(&mut self, cache: &Arc<dyn CacheReader>) {
-        self.store.data_mut().cache.get_or_insert_with(|| Arc::clone(cache));
+        self.0.store.data_mut().cache.get_or_insert_with(|| Arc::clone(cache));
     }
 
     fn prepare(&mut self, delivery: Option<&Delivery>) {
         // Where it was made for this call, the budget goes on.
-        match std::mem::take(&mut self.rested) {
-            true => self.deadline.begin_event(),
-            false => self.deadline.begin_call(),
+        match std::mem::take(&mut self.0.rested) {
+            true => self.0.deadline.begin_event(),
+            false => self.0.deadline.begin_call(),
         }
-        self.store.data_mut().delivery = delivery.cloned();
+        self.0.store.data_mut().delivery = delivery.cloned();
         // The epoch went on since the last call; without this the call would begin with a break.
-        self.store.set_epoch_deadline(1);
+        self.0.store.set_epoch_deadline(1);
     }
 
     fn broken(self, error: wasmtime::Error, entry: Entry) -> Broken {
-        Broken { error, entry, store: self.store }
+        Broken { error, entry, store: self.0.store }
     }
 }
 
