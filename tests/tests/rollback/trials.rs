@@ -185,6 +185,7 @@ async fn what_was_rolled_back_stays_refused_until_the_file_has_other_content() -
 
         // The author puts the good one back: it runs already.
         hark.save("p", &fixture(GOOD))?;
+        hark.says(&["p: its file is good again"]).await;
         let shown = stands(&hark, "p", "good", GOOD).await;
         assert_eq!(
             (&shown["running"]["generation"], &shown["refused"]),

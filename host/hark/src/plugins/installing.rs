@@ -54,13 +54,13 @@ impl Manager {
                 return self.install(&plugin, *version, ahead, provenance, timings);
             }
             Preparation::Same { hash } => {
-                slot.trial.found(&hash);
+                let is_other = slot.trial.found(&hash);
                 let same = slot.same(hash, &config);
                 // Nobody noticed a change if it was only looked at once more.
                 if !same.once_more {
                     self.reloads.count(Reload::Unchanged);
                 }
-                if same.good_again {
+                if same.good_again || is_other {
                     self.output.news(&plugin, LogLevel::Info, "its file is good again");
                 }
             }
@@ -74,7 +74,9 @@ impl Manager {
                 let path = file.path.display();
                 self.output.news(&plugin, LogLevel::Error, &format!("{path} is refused: {message}{stays}"));
                 slot.refuse(hash, config, message);
-                hash.iter().for_each(|hash| slot.trial.found(hash));
+                if let Some(hash) = hash {
+                    slot.trial.found(&hash);
+                }
                 self.reloads.count(Reload::Refused);
             }
         }

@@ -226,11 +226,10 @@ impl Trial {
         matches!(self.standing, Standing::GoingBack { .. })
     }
 
-    /// Other content than what was rolled back was found in the file.
-    pub(super) fn found(&mut self, content: &ContentHash) {
-        if !self.is_going_back() {
-            self.rolled_back.take_if(|rolled_back| rolled_back.hash != *content);
-        }
+    /// This content was found in the file. Whether it is no longer what was rolled back.
+    pub(super) fn found(&mut self, content: &ContentHash) -> bool {
+        !self.is_going_back()
+            && self.rolled_back.take_if(|rolled_back| rolled_back.hash != *content).is_some()
     }
 
     /// What was rolled back, and is refused.

@@ -53,7 +53,9 @@ fn act(trial: &mut Trial, act: Act, rollback: Option<NonZeroU32>) {
         Act::Pass => trial.passed(),
         Act::Fail => drop(trial.failed("boom")),
         Act::Overrule => trial.overrule(),
-        Act::Finds(content) => trial.found(&hash(content)),
+        Act::Finds(content) => {
+            trial.found(&hash(content));
+        }
     }
     let refused = trial.rolled_back().map(|one| one.hash);
     assert!(refused.is_none() || refused != trial.good().map(|good| good.hash), "{act:?}");
