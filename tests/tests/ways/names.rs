@@ -13,6 +13,7 @@ hark_tests::ways! {
     one_file_under_two_names
     one_file_in_the_folder_and_below_as_cargo_has_it
     a_link_to_a_file_in_the_folder
+    links_that_come_before_it_in_the_order
 }
 
 const DISPUTE: &str = "have the same stem";
@@ -95,5 +96,21 @@ async fn a_link_to_a_file_in_the_folder(run: Run) -> Result<()> {
     assert!(stage.document("twin").await.is_none(), "one file is one plugin");
     fs::write(stage.subject(), build(2))?;
     stage.reloads(&build(2)).await;
+    stage.ends().await
+}
+
+/// What runs keeps its name.
+async fn links_that_come_before_it_in_the_order(run: Run) -> Result<()> {
+    let mut stage = run.start().await?;
+    std::os::unix::fs::symlink("subject.wasm", stage.plugin("a-link"))?;
+    fs::hard_link(stage.subject(), stage.plugin("b-link"))?;
+    stage.looks_around().await?;
+    let new = stage.beside("new");
+    fs::write(&new, build(2))?;
+    fs::rename(&new, stage.subject())?;
+    stage.reloads(&build(2)).await;
+    assert!(stage.document("a-link").await.is_none(), "it is the same file");
+    // The other one is the old file still, and a plugin of its own now.
+    stage.runs("b-link", &build(1), 1).await;
     stage.ends().await
 }

@@ -128,7 +128,7 @@ pub(super) fn scan(place: &Place, before: Option<&Scan>) -> io::Result<Scan> {
             return Err(io::Error::other(MOUNT_IS_GONE));
         }
     }
-    scan.take_all(&place.folder);
+    scan.take_all(&place.folder, before);
     Ok(scan)
 }
 
@@ -185,38 +185,45 @@ impl Scan {
         }
     }
 
-    /// Decides what is a plugin: the folder's own files come first, then those of the sub-folders in order.
-    fn take_all(&mut self, folder: &Path) {
+    /// Decides what is a plugin.
+    fn take_all(&mut self, folder: &Path, before: Option<&Self>) {
         let listings = std::mem::take(&mut self.listings);
-        let own = listings.get_key_value(folder);
-        let below = listings.iter().filter(|(path, _)| *path != folder);
-        let mut names: BTreeMap<(u64, u64), &Path> = BTreeMap::new();
-        let mut claims: BTreeMap<&str, Vec<&Found>> = BTreeMap::new();
-        for listing in own.into_iter().chain(below).map(|(_, listing)| listing) {
+        let mut names: BTreeMap<(u64, u64), Vec<&Found>> = BTreeMap::new();
+        for listing in listings.values() {
             self.refused.extend(listing.refused.clone());
             self.unreadable.extend(listing.unreadable.clone());
             for way in &listing.ways {
                 note(&mut self.interests, way);
             }
             for found in &listing.found {
-                let first = *names.entry(found.stamp.identity()).or_insert(&found.path);
-                if first == found.path {
-                    claims.entry(&found.stem).or_default().push(found);
-                } else {
-                    self.twins.insert(found.path.clone(), first.to_owned());
-                }
+                names.entry(found.stamp.identity()).or_default().push(found);
             }
+        }
+        let mut claims: BTreeMap<&str, Vec<&Found>> = BTreeMap::new();
+        for files in names.values() {
+            let Some(first) = the_one_that_counts(files, folder, before) else { continue };
+            claims.entry(&first.stem).or_default().push(first);
+            let others = files.iter().filter(|found| found.path != first.path);
+            self.twins.extend(others.map(|found| (found.path.clone(), first.path.clone())));
         }
         for (stem, files) in claims {
             if let [one] = files[..] {
                 let Found { path, real, stamp, changed, .. } = one.clone();
                 self.plugins.insert(stem.to_owned(), Plugin { path, real, stamp, changed });
             } else {
-                let paths = files.iter().map(|found| found.path.clone()).collect();
+                let mut paths: Vec<PathBuf> = files.iter().map(|found| found.path.clone()).collect();
+                paths.sort();
                 self.disputed.insert(stem.to_owned(), paths);
             }
         }
         self.listings = listings;
+    }
+
+    /// Whether a file of this name was there, and was not another one's further name.
+    fn counted(&self, path: &Path) -> bool {
+        let listing = path.parent().and_then(|folder| self.listings.get(folder));
+        let was_there = listing.is_some_and(|listing| listing.found.iter().any(|found| found.path == path));
+        was_there && !self.twins.contains_key(path)
     }
 
     /// Whether another look found the same.
@@ -243,6 +250,17 @@ impl Scan {
         };
         before.len() != now.len() || !now.iter().all(same)
     }
+}
+
+/// Of a file's names that by which it is a plugin: the one that it had before, so that no new link takes a plugin's name
+/// away; else one in the folder itself, a file before a link, the first in order.
+fn the_one_that_counts<'a>(files: &[&'a Found], folder: &Path, before: Option<&Scan>) -> Option<&'a Found> {
+    if let [one] = files {
+        return Some(one);
+    }
+    let is_new = |found: &Found| before.is_none_or(|before| !before.counted(&found.path));
+    let rank = |found: &Found| (is_new(found), found.path.parent() != Some(folder), found.is_link);
+    files.iter().copied().min_by(|a, b| (rank(a), &a.path).cmp(&(rank(b), &b.path)))
 }
 
 /// Whether a folder says of itself that what is in it can be made anew.

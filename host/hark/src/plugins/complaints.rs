@@ -106,8 +106,11 @@ pub(super) fn disputes(disputed: &BTreeMap<String, Vec<PathBuf>>) -> BTreeMap<St
 /// What is wrong in the folder, apart from what is wrong in the files.
 pub(super) fn complaints(seen: &Seen) -> BTreeSet<Complaint> {
     let disputed = disputes(&seen.disputed).into_iter();
-    let disputed =
-        disputed.map(|(plugin, message)| Complaint::new(Grade::Error, format!("{plugin}: {message}")));
+    let disputed = disputed.map(|(plugin, message)| Complaint {
+        grade: Grade::Error,
+        text: format!("{plugin}: {message}"),
+        over: Some(format!("{plugin}: no other file has its stem any more")),
+    });
     let unreadable = seen.unreadable.iter();
     let unreadable = unreadable.map(|(path, reason)| {
         let over = format!("{path:?} can be read now, or is gone");
@@ -170,7 +173,7 @@ mod tests {
         let told: Vec<_> = all.iter().map(|complaint| (complaint.grade, complaint.text.as_str())).collect();
         assert_eq!(told, want);
         let over: Vec<_> = all.iter().filter_map(|complaint| complaint.over.as_deref()).collect();
-        assert_eq!(over, ["\"p/t\" can be read now, or is gone"]);
+        assert_eq!(over, ["a: no other file has its stem any more", "\"p/t\" can be read now, or is gone"]);
     }
 
     #[test]

@@ -41,7 +41,8 @@ impl Manager {
         match &seen.state {
             FolderState::Unseen => return,
             FolderState::Unreadable(error) => {
-                let complaint = format!("cannot read plugins folder {folder}: {error}; what runs goes on");
+                let so = if self.slots.is_empty() { "it is waited for" } else { "what runs goes on" };
+                let complaint = format!("cannot read plugins folder {folder}: {error}; {so}");
                 let over = format!("plugins folder {folder} can be read now");
                 all.insert(Complaint::unreadable(complaint, over));
             }

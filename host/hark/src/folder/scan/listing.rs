@@ -26,6 +26,8 @@ pub(super) struct Found {
     pub(super) stamp: Stamp,
     /// When it changed, or a link on the way to it if that was later.
     pub(super) changed: Option<SystemTime>,
+    /// Its entry in the folder is a link.
+    pub(super) is_link: bool,
     /// The mount that it is on, if it is reached by a link.
     pub(super) mount: Option<Mount>,
 }
@@ -134,7 +136,7 @@ impl Listing {
                 let mount = if is_link { real.parent().and_then(Mount::of) } else { None };
                 let stamp = Stamp::of(&metadata);
                 let changed = stamp.changed().max(link);
-                self.found.push(Found { stem, stamp, changed, path, real, mount });
+                self.found.push(Found { stem, stamp, changed, path, real, is_link, mount });
             }
             (Ok(metadata), Err(reason)) if metadata.is_file() => self.refused.push((path, reason)),
             (Ok(_), _) => self.refused.push((path, "it is not a regular file".to_owned())),

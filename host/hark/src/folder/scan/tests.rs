@@ -113,6 +113,38 @@ fn one_file_under_two_names_is_one_plugin() {
 }
 
 #[test]
+fn a_new_name_takes_nothing_from_the_name_that_counted_before() {
+    let (_folder, at) = folder(&["m.wasm", "s/k.wasm"]);
+    let before = look(&at);
+    fs::hard_link(at.join("m.wasm"), at.join("a.wasm")).expect("a hard link");
+    symlink("m.wasm", at.join("b.wasm")).expect("a link");
+    symlink("s/k.wasm", at.join("c.wasm")).expect("a link");
+    let again = |before: &Scan| scan(&place(&at, false), Some(before)).expect("readable");
+    let linked = again(&before);
+    assert_eq!(plugins(&at, &linked), ["s/k.wasm", "m.wasm"]);
+    assert_eq!(again(&linked).twins, linked.twins, "nor at the next look");
+    assert_eq!(plugins(&at, &look(&at)), ["a.wasm", "c.wasm"], "a host that starts goes by the order");
+    // Nor from one whose stem is disputed, whatever becomes of that.
+    fs::write(at.join("s/m.wasm"), "other").expect("a file");
+    let disputed = again(&linked);
+    assert_eq!(disputed.disputed.keys().collect::<Vec<_>>(), ["m"]);
+    assert_eq!(again(&disputed).twins, linked.twins);
+    // Its own name is given up by whoever takes the file away.
+    fs::remove_file(at.join("s/m.wasm")).expect("removed");
+    fs::remove_file(at.join("m.wasm")).expect("removed");
+    assert_eq!(plugins(&at, &again(&disputed)), ["a.wasm", "s/k.wasm"], "a link to it leads nowhere now");
+}
+
+#[test]
+fn a_file_comes_before_a_link_to_it() {
+    let (_folder, at) = folder(&["m.wasm"]);
+    symlink("m.wasm", at.join("a.wasm")).expect("a link");
+    let scan = look(&at);
+    assert_eq!(plugins(&at, &scan), ["m.wasm"]);
+    assert_eq!(scan.twins, BTreeMap::from([(at.join("a.wasm"), at.join("m.wasm"))]));
+}
+
+#[test]
 fn odd_names_are_refused_with_the_reason() {
     let (_folder, at) = folder(&["-x.wasm", "ä.wasm", "a b.wasm", "ok-1_2.3.wasm"]);
     let scan = look(&at);
