@@ -233,14 +233,13 @@ fn versions(
     Ok(versions)
 }
 
-/// Whether the log tells of subscriptions that were added or removed although both versions have them, or not although
-/// they have not.
+/// Whether the log tells of other numbers of subscriptions that were kept, added and removed than the versions have.
 fn wrong_change(before: &Version, now: &Version, arrival: &Arrival) -> Option<String> {
-    let [_, added, removed] = arrival.subscriptions?;
+    let said = arrival.subscriptions?;
     let lacks = |version: &Version, watch| !version.watches.iter().any(|other| other.is_kept_as(watch));
-    let comes = now.watches.iter().any(|watch| lacks(before, watch));
-    let goes = before.watches.iter().any(|watch| lacks(now, watch));
-    ((added > 0) != comes || (removed > 0) != goes)
+    let added = now.watches.iter().filter(|watch| lacks(before, watch)).count();
+    let removed = before.watches.iter().filter(|watch| lacks(now, watch)).count();
+    (said != [now.watches.len() - added, added, removed].map(|count| count as u64))
         .then(|| format!("{before:?} became {now:?}, but the log says {arrival:?}"))
 }
 

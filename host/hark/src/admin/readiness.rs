@@ -88,7 +88,7 @@ fn configuration(view: &View) -> Check {
         Some(error) => Check::new(
             "configuration",
             Verdict::Excused,
-            format!("failed: what was configured before stays: {error}"),
+            format!("failed: what was configured before stays: {}", in_a_line(error)),
         ),
     }
 }
@@ -206,6 +206,11 @@ fn cut(message: &str) -> String {
         Some((end, _)) => format!("{}…", &message[..end]),
         None => message.to_owned(),
     }
+}
+
+/// A message whose errors have a line each, on one line.
+fn in_a_line(error: &str) -> String {
+    error.replace(":\n  ", ": ").replace("\n  ", "; ")
 }
 
 /// Messages come from servers and guests: none of them makes a line that is not ours, or speaks to a terminal.

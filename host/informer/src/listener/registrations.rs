@@ -4,7 +4,7 @@
 //! number is never used again, so an event, a delivery or a waiter of one that is gone cannot be taken for
 //! another's.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::config::{Removed, Subscription};
@@ -57,21 +57,21 @@ impl Shared {
         subscriptions: Vec<Subscription>,
         on_swap: OnSwap,
     ) -> SwapReport {
-        let mut report = SwapReport::default();
         let mut old = self.registrations();
+        let (mut dropped, mut kept) = (0, BTreeSet::new());
+        let names: BTreeSet<String> = subscriptions.iter().map(|one| one.name.clone()).collect();
+        let before: BTreeSet<String> = old.iter().map(|one| one.name.clone()).collect();
         for subscription in subscriptions {
             if let Some(place) = old.iter().position(|one| one.serves(&subscription)) {
-                let kept = old.swap_remove(place);
-                report.kept += 1;
-                self.stay(kept.id, subscription, on_swap);
+                kept.insert(subscription.name.clone());
+                let id = old.swap_remove(place).id;
+                self.stay(id, subscription, on_swap);
             } else {
-                report.added += 1;
                 self.join(subscription);
             }
         }
         for gone in old {
-            report.removed += 1;
-            report.dropped += self.leave(gone.id, &gone.informer);
+            dropped += self.leave(gone.id, &gone.informer);
         }
         let mut state = self.lock();
         state.reconsider_gate(true);
@@ -79,7 +79,9 @@ impl Shared {
         state.sync_changed = true;
         drop(state);
         self.tell_waiters();
-        report
+        let anew = |names: BTreeSet<String>| names.difference(&kept).count();
+        let (added, removed) = (anew(names), anew(before));
+        SwapReport { kept: kept.len(), added, removed, dropped, ..SwapReport::default() }
     }
 
     /// Leaves the informers of the subscription with this name; gives their registrations as well.

@@ -61,13 +61,13 @@ impl Swap {
 /// What a swap did.
 #[derive(Debug, Clone, Default)]
 pub struct SwapReport {
-    /// Registrations that the new handler has in common with the old one.
+    /// Subscriptions that the new handlers have in common with the old ones.
     pub kept: usize,
-    /// Registrations that are new.
+    /// Subscriptions that are new, or ask for other objects than the one of that name before.
     pub added: usize,
-    /// Registrations that are gone.
+    /// Subscriptions that are gone, or were for other objects.
     pub removed: usize,
-    /// Waiting events of removed registrations that were dropped.
+    /// Waiting events of those that were dropped.
     pub dropped: usize,
     /// Whether the new handlers go on from where others left off.
     pub hand_over: HandOver,

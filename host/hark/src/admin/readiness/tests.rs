@@ -201,9 +201,9 @@ fn the_host_is_ready_when_its_folder_can_be_read_and_it_is_not_stopping() {
         (view(FolderState::Unseen, None, false), false, ["+ok", "+ok", "-not looked at yet"]),
         (view(gone(), None, false), false, ["+ok", "+ok", "-cannot be read, what runs goes on: it is gone"]),
         (
-            view(FolderState::Readable, Some("x: bad"), false),
+            view(FolderState::Readable, Some("f has 2 errors:\n  x: bad\n  y: worse"), false),
             true,
-            ["+ok", "-failed: what was configured before stays: x: bad", told],
+            ["+ok", "-failed: what was configured before stays: f has 2 errors: x: bad; y: worse", told],
         ),
         (view(FolderState::Readable, None, true), false, ["-failed: the host is stopping", "+ok", told]),
     ] {
