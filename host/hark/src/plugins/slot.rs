@@ -162,6 +162,10 @@ impl Slot {
             Next::Nothing => return Begin::Nothing,
             Next::Paced => return Begin::Paced,
             Next::Version => {}
+            // It is not for its file's change that this one is read.
+            Next::Again => {
+                return Begin::Version(PluginFile { changed: None, ..file.clone() }, self.noticed);
+            }
             // Should its content be another one, that is noticed now.
             Next::OnceMore => self.noticed = now,
         }

@@ -48,8 +48,10 @@ pub(super) struct Tries {
 pub(super) enum Next {
     /// Nothing now.
     Nothing,
-    /// A version.
+    /// A version, of a file that is another one than was tried.
     Version,
+    /// A version, of the file that was tried: with other settings, or once more.
+    Again,
     /// The one that was tried, to see whether it is still the same.
     OnceMore,
     /// Nothing yet, since the file changes all the time: to be said, as it was not before.
@@ -111,7 +113,7 @@ impl Tries {
         self.coming = Coming::Preparing;
         self.again = None;
         self.tried = Some((file.stamp, config.clone()));
-        Next::Version
+        if other_file { Next::Version } else { Next::Again }
     }
 
     /// When there may be something to begin although nothing changes.

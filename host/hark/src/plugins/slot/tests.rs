@@ -40,6 +40,25 @@ fn a_version_is_tried_once_and_again_when_file_or_settings_change() {
 }
 
 #[test]
+fn a_version_is_counted_from_what_it_is_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (config, now) = (Config::default().plugin("a"), Instant::now());
+    let (mut slot, changed) = (Slot::default(), Some(SystemTime::now()));
+    let file = PluginFile { changed, ..file(&folder, "1", now) };
+    slot.file_is(Some(&file));
+    let since = |begin: Begin| match begin {
+        Begin::Version(file, noticed) => Some((file.changed, noticed)),
+        _ => None,
+    };
+    let later = now + Duration::from_secs(8);
+    assert_eq!(since(slot.begin(&config, later)), Some((changed, file.noticed)));
+    slot.refuse(None, config.clone(), "no".into());
+    let other = PluginConfig { queue: 5, ..config };
+    slot.noticed = later;
+    assert_eq!(since(slot.begin(&other, later)), Some((None, later)), "the settings, not the file's change");
+}
+
+#[test]
 fn what_the_machine_lacked_something_for_is_tried_again_ever_more_seldom() {
     let folder = tempfile::tempdir().expect("a folder");
     let (config, mut now) = (Config::default().plugin("a"), Instant::now());
