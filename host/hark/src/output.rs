@@ -205,7 +205,22 @@ impl Arrival<'_> {
 }
 
 /// What a trap or time-out costs beyond its event.
-const INSTANCE_LOST: &str = "; its instance is thrown away, with what it held in memory";
+const INSTANCE_LOST: &str = "its instance is thrown away, with what it held in memory";
+
+/// What went wrong, at which attempt, and what is lost by it: the one place where a fault's line is joined, for the log
+/// and for the screen.
+fn failure(outcome: &Outcome, attempt: u32) -> String {
+    let mut line = format!("{}, attempt {attempt}", outcome.as_str());
+    if let Some(message) = outcome.message().filter(|message| !message.is_empty()) {
+        line.push_str(": ");
+        line.push_str(message);
+    }
+    if outcome.is_break() {
+        line.push_str("; ");
+        line.push_str(INSTANCE_LOST);
+    }
+    line
+}
 
 /// A failure is news for the operator of a cluster; a success is not. One line a failure; of many, some.
 fn log_attempt(attempt: &Attempt<'_>) {
@@ -221,13 +236,29 @@ fn log_attempt(attempt: &Attempt<'_>) {
         return tracing::debug!("{plugin}: {subscription} {op} {key} ({} us)", took.as_micros());
     };
     let Some(unsaid) = faults.fault(kind, now) else { return };
-    let (outcome, message) = (outcome.as_str(), outcome.message().unwrap_or_default());
-    let cost = if kind == Kind::Break { INSTANCE_LOST } else { "" };
+    let failure = failure(outcome, number);
     let others = match unsaid {
         0 => String::new(),
         count => format!(" ({count} others before had no line of their own)"),
     };
-    tracing::warn!(
-        "{plugin}: {subscription} {op} {key}: {outcome}, attempt {number}: {message}{cost}{others}"
-    );
+    tracing::warn!("{plugin}: {subscription} {op} {key}: {failure}{others}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_its_attempt_and_a_break_what_is_lost_by_it_each_parted_once() {
+        const LOST: &str = "; its instance is thrown away, with what it held in memory";
+        for (outcome, want) in [
+            (Outcome::Trap("boom".into()), format!("trap, attempt 3: boom{LOST}")),
+            (Outcome::Timeout("long".into()), format!("timeout, attempt 3: long{LOST}")),
+            (Outcome::Trap(String::new()), format!("trap, attempt 3{LOST}")),
+            (Outcome::Permanent("no".into()), "permanent, attempt 3: no".to_owned()),
+            (Outcome::Retry { message: "later".into(), after: None }, "retry, attempt 3: later".to_owned()),
+        ] {
+            assert_eq!(failure(&outcome, 3), want);
+        }
+    }
 }

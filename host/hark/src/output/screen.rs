@@ -9,7 +9,7 @@ use std::time::Duration;
 use hark_informer::handler::{Event, Outcome};
 use hark_sandbox::{GuestLine, LogLevel};
 
-use super::{Arrival, Attempt, INSTANCE_LOST};
+use super::{Arrival, Attempt, failure};
 use crate::lines::{Lines, Speaker, Voice};
 
 /// Width of the plugins' column; longer names push their own line only.
@@ -134,13 +134,6 @@ impl Screen {
     }
 }
 
-/// What went wrong, at which attempt, and what is lost by it: as `hark run` says it.
-fn failure(outcome: &Outcome, attempt: u32) -> String {
-    let message = outcome.message().unwrap_or_default();
-    let lost = if outcome.is_break() { format!("; {INSTANCE_LOST}") } else { String::new() };
-    format!("{}, attempt {attempt}: {message}{lost}", outcome.as_str())
-}
-
 fn is_coloured(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
@@ -151,22 +144,5 @@ fn colour_of(level: LogLevel) -> Colour {
         LogLevel::Info => Colour::Plain,
         LogLevel::Warn => Colour::Change,
         LogLevel::Error => Colour::Bad,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_has_its_attempt_and_a_break_what_is_lost_by_it() {
-        for (outcome, want) in [
-            (Outcome::Trap("boom".into()), format!("trap, attempt 3: boom; {INSTANCE_LOST}")),
-            (Outcome::Timeout("long".into()), format!("timeout, attempt 3: long; {INSTANCE_LOST}")),
-            (Outcome::Permanent("no".into()), "permanent, attempt 3: no".to_owned()),
-            (Outcome::Retry { message: "later".into(), after: None }, "retry, attempt 3: later".to_owned()),
-        ] {
-            assert_eq!(failure(&outcome, 3), want);
-        }
     }
 }
