@@ -136,6 +136,47 @@ async fn a_second_start_finds_what_the_first_one_compiled_unless_it_is_damaged()
     Ok(())
 }
 
+/// The lines of a log with this text.
+fn lines(hark: &Hark, text: &str) -> Vec<String> {
+    hark.stderr().lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cache_whose_folder_goes_away_is_made_again_and_one_that_cannot_be_is_said_once() -> Result<()> {
+    let (cluster, folder) = (cluster().await?, tempfile::tempdir()?);
+    cluster.create("a", "x").await?;
+    let (build, cache) = (fs::read(fixture("counter-v2"))?, folder.path().join("artefacts"));
+    let hark = with_cache(&folder)?.content("counter", &build)?.run(cluster.kubeconfig())?;
+    told(&hark, "counter", "default/a").await;
+    let save = async |generation: u64| {
+        fs::write(hark.plugin_path("counter"), stamped(&build, generation))?;
+        hark.traces("the version", |trace| trace.iter().any(|line| line.generation == generation)).await;
+        anyhow::Ok(())
+    };
+    fs::remove_dir_all(&cache)?;
+    save(2).await?;
+    ensure!(fs::read_dir(&cache)?.next().is_some(), "it is kept: {}", hark.stderr());
+    assert_eq!(fs::metadata(&cache)?.permissions().mode() & 0o777, 0o700);
+    ensure!(lines(&hark, "WARN").is_empty(), "{}", hark.stderr());
+    fs::remove_dir_all(&cache)?;
+    fs::write(&cache, "a file")?;
+    save(3).await?;
+    save(4).await?;
+    let said = format!(
+        "cannot write to the artefact cache in {}, so what is compiled is not remembered: \
+         File exists (os error 17); make it a folder that this user can write to, or set host.cache_dir",
+        cache.display()
+    );
+    ensure!(matches!(&lines(&hark, "WARN")[..], [one] if one.ends_with(&said)), "{}", hark.stderr());
+    fs::remove_file(&cache)?;
+    save(5).await?;
+    save(6).await?;
+    let again = format!("what is compiled is remembered again, in {}", cache.display());
+    ensure!(matches!(&lines(&hark, "again")[..], [one] if one.ends_with(&again)), "{}", hark.stderr());
+    assert_eq!(lines(&hark, "WARN").len(), 1, "{}", hark.stderr());
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_way_of_compiling_is_another_version() -> Result<()> {
     let cluster = cluster().await?;

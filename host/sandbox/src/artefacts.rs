@@ -4,7 +4,7 @@
 //! Used by the compiler alone; the host opens it once. One folder, which only this user can write to, may serve several
 //! hosts at a time. Invariants: an entry is used only after this process compared every byte with its seal, and never
 //! changes; a cache that cannot be read or written stops no plugin, it only makes them slower to start; at most the bound's bytes
-//! are kept, what was used last the longest.
+//! are kept, what was used last the longest; a folder that goes away while it is used is made again with the next entry.
 //!
 //! | file | subject |
 //! | --- | --- |
@@ -12,9 +12,11 @@
 //! | `seal` | how damage is found |
 //! | `compared` | what need not be looked through again |
 //! | `folder` | the files, whose they are, and how they are replaced |
+//! | `faults` | what is said when it is of no use |
 //! | `mapped` | from a checked file to code (the host's only `unsafe`) |
 
 mod compared;
+mod faults;
 mod folder;
 mod key;
 mod mapped;
@@ -29,6 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use self::compared::Compared;
+use self::faults::{Fault, Said};
 pub use self::folder::CacheError;
 use self::folder::{Entry, Folder, Opened};
 pub(crate) use self::key::{Key, Maker};
@@ -46,7 +49,8 @@ pub struct ArtefactCache(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    folder: Folder,
+    /// The folder that is read, and written to while it is in its place.
+    folder: Mutex<Arc<Folder>>,
     /// Bytes that are kept at most.
     bound: u64,
     compared: Compared,
@@ -56,8 +60,10 @@ struct Inner {
     damaged: AtomicU64,
     foreign: AtomicU64,
     evicted: AtomicU64,
-    /// That nothing can be written was said.
-    complained: AtomicBool,
+    /// That it is of no use at the moment.
+    said: Said,
+    /// That it cannot be looked through was said.
+    untidy: AtomicBool,
     /// Entries that are not to be used and cannot be dropped, which was said. There are only as many as contents that
     /// this host has looked for.
     stuck: Mutex<BTreeSet<String>>,
@@ -70,7 +76,7 @@ pub struct CacheStats {
     pub bytes: u64,
     /// Their number.
     pub entries: u64,
-    /// Entries dropped because their bytes had changed.
+    /// Entries dropped because their bytes had changed, or could not be read.
     pub damaged: u64,
     /// Entries dropped because they were links, somebody else's, or others could write to them.
     pub foreign: u64,
@@ -86,7 +92,7 @@ impl ArtefactCache {
     /// [`CacheError`] if the folder cannot be made, or others could change what is in it.
     pub fn open(folder: &Path, bound: u64) -> Result<Self, CacheError> {
         let cache = Self(Arc::new(Inner {
-            folder: Folder::open(folder)?,
+            folder: Mutex::new(Arc::new(Folder::open(folder)?)),
             bound,
             compared: Compared::default(),
             bytes: AtomicU64::default(),
@@ -94,7 +100,8 @@ impl ArtefactCache {
             damaged: AtomicU64::default(),
             foreign: AtomicU64::default(),
             evicted: AtomicU64::default(),
-            complained: AtomicBool::default(),
+            said: Said::default(),
+            untidy: AtomicBool::default(),
             stuck: Mutex::default(),
         }));
         cache.tidy();
@@ -116,16 +123,21 @@ impl ArtefactCache {
 
     /// What is kept under a key, checked. An entry that cannot be trusted is dropped, and said.
     pub(crate) fn find(&self, key: &Key) -> Option<Content> {
-        let name = key.to_string();
-        let file = match self.0.folder.entry(&name) {
+        let (name, folder) = (key.to_string(), self.folder());
+        let file = match folder.entry(&name) {
             Ok(Opened::Ours(file)) => file,
             Ok(Opened::Absent) => return None,
             Ok(Opened::Foreign(reason)) => {
-                self.drop_entry(&name, reason, &self.0.foreign);
+                self.drop_entry(&folder, &name, reason, &self.0.foreign);
                 return None;
             }
-            Err(error) => {
-                tracing::warn!("artefact {name} in {} cannot be opened: {error}", self.0.folder);
+            Ok(Opened::Closed(error)) => {
+                let reason = format!("it cannot be opened: {error}");
+                self.drop_entry(&folder, &name, &reason, &self.0.damaged);
+                return None;
+            }
+            Err(source) => {
+                self.0.said.fault(&Fault::Open { name, folder: folder.path().to_owned(), source });
                 return None;
             }
         };
@@ -133,7 +145,7 @@ impl ArtefactCache {
         match check_entry(file, key, &self.0.compared) {
             Ok(content) => Some(content),
             Err(damage) => {
-                self.drop_entry(&name, &damage.to_string(), &self.0.damaged);
+                self.drop_entry(&folder, &name, &damage.to_string(), &self.0.damaged);
                 None
             }
         }
@@ -141,11 +153,10 @@ impl ArtefactCache {
 
     /// Drops an entry that was found whole, but that wasmtime or the system does not take.
     pub(crate) fn reject(&self, key: &Key, reason: &str) {
-        self.drop_entry(&key.to_string(), reason, &self.0.damaged);
+        self.drop_entry(&self.folder(), &key.to_string(), reason, &self.0.damaged);
     }
 
-    fn drop_entry(&self, name: &str, reason: &str, counter: &AtomicU64) {
-        let folder = &self.0.folder;
+    fn drop_entry(&self, folder: &Folder, name: &str, reason: &str, counter: &AtomicU64) {
         match folder.remove(name) {
             Ok(()) => {
                 counter.fetch_add(1, Ordering::Relaxed);
@@ -164,45 +175,67 @@ impl ArtefactCache {
         self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn folder(&self) -> Arc<Folder> {
+        Arc::clone(&self.0.folder.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The folder in its place, which is another one than before if that was removed, moved or replaced.
+    fn folder_in_place(&self) -> Result<Arc<Folder>, CacheError> {
+        let mut folder = self.0.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        if !folder.is_in_place() {
+            *folder = Arc::new(folder.reopen()?);
+            self.stuck().clear();
+            tracing::debug!("the artefact cache in {folder} is begun anew: its folder was gone");
+        }
+        Ok(Arc::clone(&folder))
+    }
+
     /// Keeps a sealed entry, and drops what is too much. If it cannot be written, that is said once.
     pub(crate) fn keep(&self, key: &Key, sealed: &mut impl Read) {
         match self.try_keep(key, sealed) {
-            Ok(()) => self.0.complained.store(false, Ordering::Relaxed),
-            Err(error) if self.stuck().contains(&key.to_string()) => {
-                tracing::debug!("cannot keep artefact {key}, since what is in its place stays: {error}");
+            Ok(folder) => self.0.said.kept(&folder),
+            Err(fault) if self.stuck().contains(&key.to_string()) => {
+                tracing::debug!("cannot keep artefact {key}, since what is in its place stays: {fault}");
             }
-            Err(error) if self.0.complained.swap(true, Ordering::Relaxed) => {
-                tracing::debug!("cannot keep artefact {key}: {error}");
-            }
-            Err(error) => tracing::warn!(
-                "cannot write to the artefact cache in {}, so what is compiled is not remembered: {error}; \
-                 make room there, or set host.cache_dir",
-                self.0.folder
-            ),
+            Err(fault) => self.0.said.fault(&fault),
         }
         self.tidy();
     }
 
-    fn try_keep(&self, key: &Key, sealed: &mut impl Read) -> io::Result<()> {
-        let mut temporary = self.0.folder.temporary()?;
-        io::copy(sealed, temporary.file())?;
-        temporary.become_entry(&key.to_string())
+    fn try_keep(&self, key: &Key, sealed: &mut impl Read) -> Result<Arc<Folder>, Fault> {
+        let folder = self.folder_in_place()?;
+        let mut write = || {
+            let mut temporary = folder.temporary()?;
+            io::copy(sealed, temporary.file())?;
+            temporary.become_entry(&key.to_string())
+        };
+        match write() {
+            Ok(()) => Ok(folder),
+            Err(source) => Err(Fault::Write { folder: folder.path().to_owned(), source }),
+        }
     }
 
     /// Removes leftovers and what is above the bound, and counts the rest. Another host may do the same.
     fn tidy(&self) {
-        let entries = match self.0.folder.clean_and_list() {
+        let folder = self.folder();
+        let entries = match folder.clean_and_list() {
             Ok(entries) => entries,
             Err(error) => {
-                return tracing::warn!(
-                    "cannot look through the artefact cache in {}: {error}",
-                    self.0.folder
-                );
+                if self.0.said.is_said() || self.0.untidy.swap(true, Ordering::Relaxed) {
+                    tracing::debug!("cannot look through the artefact cache in {folder}: {error}");
+                } else {
+                    tracing::warn!(
+                        "cannot look through the artefact cache in {folder}, so it may grow above \
+                         host.cache_size: {error}; make it a folder that this user can read, or set host.cache_dir"
+                    );
+                }
+                return;
             }
         };
+        self.0.untidy.store(false, Ordering::Relaxed);
         let excess = excess(entries, self.0.bound);
         for entry in &excess.dropped {
-            if let Err(error) = self.0.folder.remove(&entry.name) {
+            if let Err(error) = folder.remove(&entry.name) {
                 tracing::debug!("cannot drop artefact {}: {error}", entry.name);
                 continue;
             }

@@ -5,6 +5,9 @@
 //! the user that this process runs as, and nobody else may write to them; an entry appears whole, by renaming; names that
 //! are not ours are never touched, since somebody may have named a folder that has other things in it.
 //!
+//! A folder that was removed, moved or replaced is no longer in its place: whoever writes opens the one that is there now,
+//! or makes it, as a [`Folder`] of its own, with the same checks.
+//!
 //! A host that writes an entry holds a lock on its temporary file. The system drops the lock with the process, so a
 //! temporary file without one is a leftover.
 
@@ -85,6 +88,8 @@ pub(super) enum Opened {
     Ours(File),
     /// Not to be used, and why.
     Foreign(&'static str),
+    /// Ours, but its own permissions do not let us read it.
+    Closed(io::Error),
 }
 
 /// An entry, as a look through the folder shows it.
@@ -133,6 +138,25 @@ impl Folder {
         Ok(Self { path: path.to_owned(), descriptor, made: AtomicU64::new(0) })
     }
 
+    /// Whether the path leads to this folder still. If that cannot be told, it does: the descriptor serves.
+    pub(super) fn is_in_place(&self) -> bool {
+        let there = rustix::fs::statat(rustix::fs::CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW);
+        match (there, rustix::fs::fstat(&self.descriptor)) {
+            (Ok(there), Ok(held)) => (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino),
+            (Err(Errno::NOENT | Errno::NOTDIR), _) => false,
+            _ => true,
+        }
+    }
+
+    /// The folder that is in its place now, made if there is none.
+    pub(super) fn reopen(&self) -> Result<Self, CacheError> {
+        Self::open(&self.path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Opens an entry, if it is one that may be trusted.
     pub(super) fn entry(&self, name: &str) -> io::Result<Opened> {
         // A pipe would otherwise be waited for.
@@ -141,6 +165,16 @@ impl Folder {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(Opened::Absent),
             Err(Errno::LOOP) => return Ok(Opened::Foreign("it is a symbolic link")),
+            // The folder's permissions, if it cannot be looked at either.
+            Err(errno @ (Errno::ACCESS | Errno::PERM)) => {
+                return match rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => {
+                        Ok(foreign(&stat).map_or_else(|| Opened::Closed(errno.into()), Opened::Foreign))
+                    }
+                    Err(Errno::NOENT) => Ok(Opened::Absent),
+                    Err(errno) => Err(errno.into()),
+                };
+            }
             Err(errno) => return Err(errno.into()),
         };
         Ok(match foreign(&rustix::fs::fstat(&file)?) {

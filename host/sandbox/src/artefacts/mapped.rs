@@ -10,8 +10,9 @@
 //!    written by this program alone: by this process, or by its child, which is the same executable. The file is
 //!    either without a name (a memory file that only the two of them have), or an entry of the cache's folder, which
 //!    belongs to this user and which nobody else may write to (`folder.rs` looks at the folder and at the file, each by
-//!    its descriptor). Whoever can break this is the user that the host runs as, or root: they need no artefact to
-//!    run code in it.
+//!    its descriptor; a folder that takes the place of one that was removed is looked at in the same way, and entries
+//!    are only ever opened by the descriptor of a folder that was). Whoever can break this is the user that the host
+//!    runs as, or root: they need no artefact to run code in it.
 //! 2. *The file does not change while it is mapped.* It is mapped through `/proc/self/fd/N`, which opens the very file
 //!    that was checked, whatever its name leads to by now. Hark never writes to an entry once it is sealed: entries
 //!    are replaced by renaming and dropped by unlinking, and neither touches the file that is mapped. What was said of
