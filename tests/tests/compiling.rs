@@ -1,6 +1,7 @@
 //! Compiling as a user sees it: what was compiled before is there at once, and a large plugin on its way disturbs nobody.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +12,7 @@ use hark_tests::guests::fixture;
 use hark_tests::hark::{Hark, Setup};
 use hark_tests::measure::stamp::stamped;
 use hark_tests::prometheus::Scrape;
+use hark_tests::reload::line::Parts;
 use hark_tests::{eventually, http, large};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use serde_json::Value;
@@ -174,6 +176,31 @@ async fn a_cache_whose_folder_goes_away_is_made_again_and_one_that_cannot_be_is_
     let again = format!("what is compiled is remembered again, in {}", cache.display());
     ensure!(matches!(&lines(&hark, "again")[..], [one] if one.ends_with(&again)), "{}", hark.stderr());
     assert_eq!(lines(&hark, "WARN").len(), 1, "{}", hark.stderr());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_parts_of_a_version_are_the_whole_also_where_its_file_was_left_open() -> Result<()> {
+    let (cluster, folder) = (cluster().await?, tempfile::tempdir()?);
+    cluster.create("a", "x").await?;
+    let hark = with_cache(&folder)?.run(cluster.kubeconfig())?;
+    hark.says(&["admin port ready"]).await;
+    let build = fs::read(fixture("counter-v2"))?;
+    let mut open = fs::File::create(hark.plugin_path("counter"))?;
+    open.write_all(&build)?;
+    told(&hark, "counter", "default/a").await;
+    hark.save("counter", &fixture("counter-v1"))?;
+    hark.says(&["counter reloaded: "]).await;
+    let log = hark.stderr();
+    let found = |of: fn(&str, &str) -> Result<Option<Parts>>| {
+        let line = log.lines().find_map(|line| of(line, "counter").transpose());
+        line.context("no line").flatten()
+    };
+    for parts in [found(Parts::of_start)?, found(Parts::of)?] {
+        // Each number is rounded, the whole too.
+        ensure!(parts.gap() <= parts.parts.len() as f64 + 1.0, "{parts:?}\n{log}");
+        ensure!(parts.parts.len() == 6, "{parts:?}\n{log}");
+    }
     Ok(())
 }
 

@@ -177,7 +177,7 @@ impl Arrival<'_> {
 
     /// One line: which version, what it wants, how long it took.
     pub(crate) fn describe(&self) -> String {
-        let (total, parts) = (Millis(self.timings.total), &self.timings);
+        let (total, parts) = (Millis(self.timings.total()), &self.timings);
         let hash = self.hash.short();
         match &self.change {
             None => format!(

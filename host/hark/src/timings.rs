@@ -1,7 +1,8 @@
 //! Where the time goes between a change in the plugins folder and the new code's turn.
 //!
 //! Taken by whoever prepares a version and hands over to it, shown in the line that announces it, and summed up for the
-//! metrics. Invariant: a part that a version did not go through, or whose time is not known, is left out rather than zero.
+//! metrics. Invariants: the whole is the sum of the parts, so that no time is in none of them; a part that a version did
+//! not go through is left out rather than zero.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -16,37 +17,34 @@ const DETECT_MOST: Duration = Duration::from_secs(60);
 /// The parts, in their order.
 pub(crate) const PARTS: [&str; 6] = ["detect", "read", "compile", "link", "start", "swap"];
 
-/// The parts of one version's way, and the whole of it.
+/// The parts of one version's way. Each part goes from the end of the one before to its own, so that they are the whole.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timings {
-    /// Since when the whole is counted: the file's change, or when the change was noticed.
-    since: Instant,
-    /// From `since` to the new handler in place.
-    pub(crate) total: Duration,
-    /// From the file's change to the beginning of reading it: being told, looking, and waiting for a turn. None if the
-    /// file did not change, or the clock did.
-    pub(crate) detect: Option<Duration>,
+    /// What was before is in one of the parts.
+    counted: Instant,
+    /// From the file's change to the beginning of reading it: being told, looking, waiting until it is whole, and
+    /// waiting for a turn. From when the change was noticed, where the file did not change, or when is not known.
+    detect: Duration,
     /// Reading and hashing.
-    pub(crate) read: Duration,
+    read: Duration,
     /// Componentizing and compiling, or looking it up. None if the code is that of the version before.
-    pub(crate) compile: Option<Duration>,
+    compile: Option<Duration>,
     /// It was found in the artefact cache.
-    pub(crate) cached: bool,
+    cached: bool,
     /// Checking the world, and resolving the imports.
-    pub(crate) link: Option<Duration>,
-    /// `describe`, and whatever else the version does before it may take over.
-    pub(crate) start: Duration,
+    link: Option<Duration>,
+    /// `describe`, and whatever else the version does before it may take over; waiting for a turn with it is in here.
+    start: Duration,
     /// Waiting for the event under way, and exchanging the handlers.
-    pub(crate) swap: Duration,
+    swap: Duration,
 }
 
 impl Timings {
-    /// Those of a version whose file begins to be read now; the change was noticed then.
-    pub(crate) fn new(noticed: Instant) -> Self {
+    /// Those of a version that began to be read at `reading`; the change was noticed before.
+    pub(crate) fn new(noticed: Instant, reading: Instant) -> Self {
         Self {
-            since: noticed,
-            total: Duration::ZERO,
-            detect: None,
+            counted: reading,
+            detect: reading.saturating_duration_since(noticed),
             read: Duration::ZERO,
             compile: None,
             cached: false,
@@ -57,22 +55,47 @@ impl Timings {
     }
 
     /// Counts from the file's change, which reading began so long after.
-    pub(crate) fn changed(&mut self, before: Duration, reading: Instant) {
-        if let Some(since) = reading.checked_sub(before) {
-            self.since = since;
-            self.detect = Some(before);
-        }
+    pub(crate) fn changed(&mut self, before: Duration) {
+        self.detect = before;
+    }
+
+    /// It is read.
+    pub(crate) fn read(&mut self) {
+        self.read += lap(&mut self.counted);
+    }
+
+    /// It is compiled, or was found, and linked, which took so long of it.
+    pub(crate) fn compiled(&mut self, linking: Duration, cached: bool) {
+        let both = lap(&mut self.counted);
+        let link = linking.min(both);
+        (self.compile, self.link, self.cached) = (Some(both - link), Some(link), cached);
+    }
+
+    /// It has done another step of what it does before it may take over.
+    pub(crate) fn started(&mut self) {
+        self.start += lap(&mut self.counted);
     }
 
     /// The new handler is in place.
-    pub(crate) fn end(&mut self) {
-        self.total = self.since.elapsed();
+    pub(crate) fn swapped(&mut self) {
+        self.swap += lap(&mut self.counted);
+    }
+
+    /// From the file's change, or from when it was noticed, to the new handler in place.
+    pub(crate) fn total(&self) -> Duration {
+        self.parts().into_iter().flatten().sum()
     }
 
     /// The parts that there were, each in the place that it has in [`PARTS`].
     fn parts(&self) -> [Option<Duration>; PARTS.len()] {
-        [self.detect, Some(self.read), self.compile, self.link, Some(self.start), Some(self.swap)]
+        [Some(self.detect), Some(self.read), self.compile, self.link, Some(self.start), Some(self.swap)]
     }
+}
+
+/// What is in no part yet, which from now on is.
+fn lap(counted: &mut Instant) -> Duration {
+    let now = Instant::now();
+    now.saturating_duration_since(std::mem::replace(counted, now))
 }
 
 impl fmt::Display for Timings {
@@ -152,7 +175,7 @@ impl ReloadStats {
     /// Counts a version that has taken over from another one.
     pub(crate) fn reloaded(&mut self, timings: &Timings) {
         self.count(Reload::Reloaded);
-        self.total.observe(timings.total);
+        self.total.observe(timings.total());
         for (sum, part) in self.parts.iter_mut().zip(timings.parts()) {
             part.into_iter().for_each(|part| sum.observe(part));
         }
@@ -188,25 +211,41 @@ mod tests {
 
     #[test]
     fn what_there_was_not_is_left_out() {
-        let mut timings = Timings::new(Instant::now());
-        timings.start = Duration::from_micros(2340);
-        assert_eq!(timings.to_string(), "read 0.0, start 2.3, swap 0.0 ms");
-        timings.changed(millis(12), Instant::now());
+        let mut timings = Timings::new(Instant::now(), Instant::now());
+        (timings.detect, timings.start) = (Duration::ZERO, Duration::from_micros(2340));
+        assert_eq!(timings.to_string(), "detect 0.0, read 0.0, start 2.3, swap 0.0 ms");
+        timings.changed(millis(12));
         (timings.compile, timings.link, timings.cached) = (Some(millis(1061)), Some(millis(1)), true);
         let all = "detect 12, read 0.0, compile 1061 (cached), link 1.0, start 2.3, swap 0.0 ms";
         assert_eq!(timings.to_string(), all);
+        assert_eq!(timings.total(), Duration::from_micros(1_076_340));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_whole_is_counted_from_the_change_if_that_is_known() {
+    async fn the_whole_is_counted_from_the_change_or_from_its_notice_and_is_the_sum_of_the_parts() {
+        let pass = async |count| tokio::time::advance(millis(count)).await;
         let noticed = Instant::now();
-        tokio::time::advance(millis(5)).await;
-        let (mut known, mut unknown) = (Timings::new(noticed), Timings::new(noticed));
-        known.changed(millis(30), Instant::now());
-        tokio::time::advance(millis(10)).await;
-        known.end();
-        unknown.end();
-        assert_eq!((known.total, unknown.total), (millis(40), millis(15)));
+        // Its file was left open for writing.
+        pass(1000).await;
+        let mut timings = Timings::new(noticed, Instant::now());
+        pass(2).await;
+        timings.read();
+        pass(30).await;
+        timings.compiled(millis(4), false);
+        // Waiting for a turn, describing; waiting for another turn, starting.
+        for (waiting, step) in [(5, 6), (7, 8)] {
+            pass(waiting).await;
+            pass(step).await;
+            timings.started();
+        }
+        pass(9).await;
+        timings.swapped();
+        let parts = "read 2.0, compile 26, link 4.0, start 26, swap 9.0 ms";
+        assert_eq!(timings.to_string(), format!("detect 1000, {parts}"));
+        assert_eq!((timings.total(), noticed.elapsed()), (millis(1067), millis(1067)));
+        timings.changed(millis(1030));
+        assert_eq!(timings.to_string(), format!("detect 1030, {parts}"));
+        assert_eq!(timings.total(), millis(1097));
     }
 
     #[test]
@@ -215,9 +254,10 @@ mod tests {
         for what in Reload::ALL {
             (0..=what as usize).for_each(|_| stats.count(what));
         }
-        let mut timings = Timings::new(Instant::now());
+        let now = Instant::now();
+        let mut timings = Timings::new(now, now);
         timings.compile = Some(millis(3));
-        timings.total = millis(4);
+        timings.swap = millis(1);
         stats.reloaded(&timings);
         let results: Vec<_> = stats.results().collect();
         let want = [("started", 1), ("reloaded", 3), ("unchanged", 3), ("refused", 4), ("hindered", 5)];
@@ -225,12 +265,12 @@ mod tests {
         let times: Vec<_> = stats.times().map(|(name, times)| (name, times.count(), times.sum())).collect();
         let none = Duration::ZERO;
         let want = [
-            ("detect", 0, none),
+            ("detect", 1, none),
             ("read", 1, none),
             ("compile", 1, millis(3)),
             ("link", 0, none),
             ("start", 1, none),
-            ("swap", 1, none),
+            ("swap", 1, millis(1)),
             ("total", 1, millis(4)),
         ];
         assert_eq!(times, want);

@@ -93,8 +93,6 @@ pub struct How {
     pub cached: bool,
     /// Why Winch does not take the content, if that has just been found out.
     pub refusal: Option<String>,
-    /// How long componentizing and compiling took, or looking it up.
-    pub compiling: Duration,
     /// How long checking its world and resolving its imports took.
     pub linking: Duration,
 }
@@ -136,13 +134,10 @@ impl Compiler {
 
     /// What the cache has of a content for this mode: nothing is compiled.
     pub(crate) fn cached(&self, content: &ContentHash, mode: Compile) -> Option<Compiled<'_>> {
-        let begun = Instant::now();
-        let mut compiled = match &self.backends.fast {
+        match &self.backends.fast {
             Some(fast) if mode == Compile::Fast => self.cached_fast_or_optimized(content, fast),
             _ => self.cached_by(&self.backends.optimized, content),
-        }?;
-        compiled.how.compiling = begun.elapsed();
-        Some(compiled)
+        }
     }
 
     fn cached_fast_or_optimized<'a>(
@@ -176,20 +171,16 @@ impl Compiler {
     /// # Errors
     /// [`LoadError`] if no compiler takes it, or it is no longer wanted.
     pub(crate) fn component(&self, task: Task<'_>, mode: Compile) -> Result<Compiled<'_>, LoadError> {
-        let begun = Instant::now();
         if let Some(compiled) = self.cached(task.content.hash(), mode) {
             return Ok(compiled);
         }
         let optimized = &self.backends.optimized;
-        let mut compiled = match &self.backends.fast {
+        let compiled = match &self.backends.fast {
             Some(fast) if mode == Compile::Fast => self.fast_or_optimized(task, fast, optimized),
             _ => self.anew(task, optimized),
         };
         if compiled.as_ref().is_err_and(|error| *error != LoadError::Abandoned) {
             self.counters.failed(mode);
-        }
-        if let Ok(compiled) = &mut compiled {
-            compiled.how.compiling = begun.elapsed();
         }
         compiled
     }

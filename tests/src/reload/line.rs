@@ -19,7 +19,19 @@ impl Parts {
     /// # Errors
     /// If it does, in other words than these.
     pub fn of(line: &str, plugin: &str) -> Result<Option<Self>> {
-        let Some((_, after)) = line.split_once(&format!("{plugin} reloaded: ")) else { return Ok(None) };
+        Self::after(&format!("{plugin} reloaded: "), line)
+    }
+
+    /// The same of a plugin's first version.
+    ///
+    /// # Errors
+    /// As [`Parts::of`].
+    pub fn of_start(line: &str, plugin: &str) -> Result<Option<Self>> {
+        Self::after(&format!("{plugin} started: "), line)
+    }
+
+    fn after(head: &str, line: &str) -> Result<Option<Self>> {
+        let Some((_, after)) = line.split_once(head) else { return Ok(None) };
         let parse = || {
             let (_, after) = after.rsplit_once(") in ")?;
             let (total, after) = after.split_once(" ms (")?;
@@ -34,6 +46,14 @@ impl Parts {
             Some(Self { total: total.parse().ok()?, parts, cached })
         };
         parse().map(Some).with_context(|| format!("not the line of a reload: {line}"))
+    }
+
+    /// How far the parts together are from the whole, in roundings of the coarsest of these numbers.
+    pub fn gap(&self) -> f64 {
+        let sum: f64 = self.parts.iter().map(|(_, millis)| millis).sum();
+        // Whole milliseconds, but for small numbers: `Millis` in the host.
+        let unit = if self.total < 9.95 { 0.1 } else { 1.0 };
+        (self.total - sum).abs() / (unit / 2.0)
     }
 
     /// One of the parts.
@@ -54,8 +74,12 @@ mod tests {
         assert_eq!((parts.total, parts.cached, parts.parts.len()), (93.0, true, 6));
         assert_eq!((parts.part("compile"), parts.part("swap")), (Some(61.0), Some(1.1)));
         assert_eq!(parts.part("describe"), None);
+        assert!((parts.gap() - 28.0).abs() < 1e-6, "79 of 93: {}", parts.gap());
         assert_eq!(Parts::of(line, "b").expect("no line of its"), None);
         assert_eq!(Parts::of("a started: 0a", "a").expect("no reload"), None);
+        let start = "a started: a 1.0 (0a) in 5.0 ms (detect 1.0, read 0.5, start 3.4, swap 0.1 ms); subscriptions: s";
+        let start = Parts::of_start(start, "a").expect("its words").expect("its line");
+        assert!(start.gap() < 1e-6 && start.part("start") == Some(3.4), "{start:?}");
         assert!(Parts::of("a reloaded: at last", "a").is_err());
     }
 }

@@ -126,7 +126,7 @@ impl Manager {
             Ok(running) => slot.running = Some(running),
             Err(error) => return self.without_threads(plugin, provenance.origin, error),
         }
-        timings.end();
+        timings.swapped();
         slot.settled();
         let (life, generation) = (slot.life(), slot.generation);
         self.reloads.count(Reload::Started);

@@ -48,7 +48,7 @@ impl Job {
 
     /// What is not in the file, compiled.
     fn load_elsewhere(&self, good: &Elsewhere, origin: Origin) -> Loaded {
-        let (begun, mut timings) = (Instant::now(), Timings::new(self.noticed));
+        let mut timings = Timings::new(self.noticed, Instant::now());
         let provenance = Provenance { origin, fresh: None };
         let (hash, path) = match good {
             Elsewhere::Loaded(plugin) => {
@@ -58,7 +58,7 @@ impl Job {
         };
         match kept::read(path, hash) {
             Ok(bytes) => {
-                timings.read = begun.elapsed();
+                timings.read();
                 self.load_content(&HashedBytes::new(&bytes), provenance, timings)
             }
             Err(message) => Loaded::Done(Preparation::Failed { hash: None, message }),
@@ -146,10 +146,10 @@ impl Job {
 
     /// The file has been read, and this is in it.
     fn timings(&self, reading: &Reading, hash: &ContentHash) -> Timings {
-        let mut timings = Timings::new(self.noticed);
-        timings.read = reading.begun.elapsed();
+        let mut timings = Timings::new(self.noticed, reading.begun);
+        timings.read();
         if let Some(waited) = self.waited(hash, reading.clock) {
-            timings.changed(waited, reading.begun);
+            timings.changed(waited);
         }
         timings
     }
@@ -242,7 +242,6 @@ impl Job {
 /// Notes how a plugin's code came about.
 fn compiled(plugin: Plugin, timings: &mut Timings) -> Plugin {
     let how = plugin.how();
-    timings.cached = how.cached;
-    (timings.compile, timings.link) = (Some(how.compiling), Some(how.linking));
+    timings.compiled(how.linking, how.cached);
     plugin
 }

@@ -222,7 +222,6 @@ impl Job {
 
     /// Asks it what it wants.
     fn describe(self, plugin: Plugin, mut timings: Timings) -> Described {
-        let begun = Instant::now();
         let core_dumps = self.core_dumps.map(|writer| writer.version(&self.plugin, *plugin.hash()));
         let context = Context {
             settings: Arc::new(self.config.settings.clone()),
@@ -235,7 +234,7 @@ impl Job {
             Ok(description) => {
                 let description = Arc::new(description);
                 let version = Box::new(Version { plugin, context, description, config: self.config });
-                timings.start = begun.elapsed();
+                timings.started();
                 return Described::Version { version, timings };
             }
             Err(NotDescribed::Runtime(error)) => {
@@ -259,10 +258,9 @@ fn start(
     provenance: Provenance,
     mut timings: Timings,
 ) -> Preparation {
-    let begun = Instant::now();
     match ahead.start(&version.plugin, &version.context, version.treatment().concurrency) {
         Ok(()) => {
-            timings.start += begun.elapsed();
+            timings.started();
             Preparation::Ready { version, ahead, provenance, timings }
         }
         Err(error) if error.is_want() => Preparation::Hindered { message: error.to_string() },

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use hark_informer::listener::{Aside, Listener, SwapReport};
 use hark_sandbox::LogLevel;
-use tokio::time::Instant;
 
 use super::running::Version;
 use super::slot::Life;
@@ -50,11 +49,9 @@ pub(super) struct Swapped {
 impl TakingOver {
     /// Waits for the listener's answer.
     pub(super) async fn wait(self, swap: impl Future<Output = Option<SwapReport>>) -> Swapped {
-        let begun = Instant::now();
         let report = patiently(swap, || self.say_that_it_waits()).await;
         let mut timings = self.timings;
-        timings.swap = begun.elapsed();
-        timings.end();
+        timings.swapped();
         let Self { plugin, life, version, provenance, on_trial, .. } = self;
         Swapped { plugin, life, version, provenance, on_trial, timings, report }
     }
