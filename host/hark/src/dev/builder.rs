@@ -31,6 +31,10 @@ const GOES_ON: Duration = Duration::from_secs(10);
 const SHORTEST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(30);
 
+/// How long a command runs on at least although something has changed in it, since it may be its own doing, or since it
+/// was ended three times in a row.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// When sources are looked at again if that could not be done at all.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -59,6 +63,10 @@ pub(super) struct Builder {
     run: Option<Run>,
     /// When the command is spoken of next.
     goes_on: Instant,
+    /// When it has had its time, if that is still to come: what has changed by then ends it.
+    overdue: Option<Instant>,
+    /// How long the last one ran.
+    took: Duration,
     /// It is new in the configuration, and has not run yet.
     anew: bool,
     /// Whether the last command did well.
@@ -112,7 +120,7 @@ impl Builder {
             },
             sources,
             words,
-            course: Course::new(),
+            course: Course::new(PATIENCE),
             pace: Pace::new(now),
             stir,
             stirred,
@@ -125,6 +133,8 @@ impl Builder {
             turn: None,
             run: None,
             goes_on: now,
+            overdue: None,
+            took: Duration::ZERO,
             anew,
             well: false,
             rested: now,
@@ -172,7 +182,9 @@ impl Builder {
     fn wake(&self) -> Instant {
         let look = self.pace.due();
         match self.course.state() {
-            State::Running(_) | State::Ending { .. } => look.min(self.goes_on),
+            State::Running(_) | State::Ending { .. } => {
+                look.min(self.goes_on).min(self.overdue.unwrap_or(self.goes_on))
+            }
             State::Resting(_) => look.min(self.rested),
             _ => look,
         }
@@ -184,9 +196,10 @@ impl Builder {
             self.words.goes_on(run.began.elapsed(), run.last_line().as_deref());
             self.goes_on = now + GOES_ON;
         }
+        let is_overdue = self.overdue.take_if(|at| now >= *at).is_some();
         let is_rested = matches!(self.course.state(), State::Resting(_)) && now >= self.rested;
         // A rest ends with a look: what changed in it must be told from what changes in the run.
-        if is_rested || now >= self.pace.due() {
+        if is_rested || is_overdue || now >= self.pace.due() {
             self.look().await;
             self.changed().await;
         }
@@ -204,9 +217,15 @@ impl Builder {
         if self.course.is_at_rest() {
             self.base = self.latest.clone();
         }
-        if let Some(input) = self.course.found(changes) {
+        let ran = self.ran();
+        if let Some(input) = self.course.found(changes, ran) {
             self.step(input).await;
         }
+    }
+
+    /// How long the command has run; nothing if none does.
+    fn ran(&self) -> Duration {
+        self.run.as_ref().map_or(Duration::ZERO, |run| run.began.elapsed())
     }
 
     async fn finished(&mut self, finished: &Finished) {
@@ -216,8 +235,9 @@ impl Builder {
             State::Running(cause) => Some(cause.clone()),
             _ => None,
         };
-        let took = finished.report.took;
-        self.rested = Instant::now() + took.clamp(SHORTEST_REST, LONGEST_REST);
+        self.overdue = None;
+        self.took = finished.report.took;
+        self.rested = Instant::now() + self.took.clamp(SHORTEST_REST, LONGEST_REST);
         self.well = cause.is_some() && self.words.finished(finished);
         self.step(Input::Ended).await;
         if let Some(cause) = cause.filter(|_| self.well) {
@@ -236,10 +256,14 @@ impl Builder {
                 Action::End => self.end(),
                 Action::EndOutdated(changes) => {
                     self.end();
-                    let after = self.run.as_ref().map_or(Duration::ZERO, |run| run.began.elapsed());
-                    self.words.outdated(&changes, after);
+                    self.words.outdated(&changes, self.ran());
                 }
-                Action::LetFinish(changes) => self.words.let_finish(&changes),
+                Action::EndOverdue(changes) => {
+                    self.end();
+                    self.words.overdue(&changes, self.ran());
+                }
+                Action::LetFinish(changes) => self.words.let_finish(&changes, self.course.patience()),
+                Action::Doubt(changes) => self.words.doubt(&changes, self.course.patience()),
             }
         }
     }
@@ -251,11 +275,15 @@ impl Builder {
         match Run::start(&self.job) {
             Ok(run) => {
                 self.run = Some(run);
-                self.goes_on = Instant::now() + GOES_ON;
+                let now = Instant::now();
+                self.goes_on = now + GOES_ON;
+                // None if it would be over in more years than the clock has.
+                self.overdue = now.checked_add(self.course.patience());
                 None
             }
             Err(error) => {
                 self.turn = None;
+                self.took = Duration::ZERO;
                 self.well = self.words.finished(&Finished::not_started(&error));
                 Some(Input::Ended)
             }
@@ -273,7 +301,7 @@ impl Builder {
         self.look().await;
         let changes = self.latest.changes(&self.base);
         self.base = self.latest.clone();
-        let verdict = self.course.over(&changes, self.well);
+        let verdict = self.course.over(&changes, self.well, self.took);
         self.words.taken_back(&verdict.taken_back);
         self.words.learned(&verdict.learned);
         if let Next::GiveUp(changes) = &verdict.next {

@@ -88,6 +88,15 @@ pub(super) struct Verdict {
     pub(super) next: Next,
 }
 
+/// What the changes so far mean while the build runs. What it is known to do is not in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Meanwhile {
+    /// These make it outdated.
+    pub(super) outdating: Changes,
+    /// These may be its own, as well as somebody else's.
+    pub(super) doubtful: Changes,
+}
+
 /// What follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Next {
@@ -111,15 +120,21 @@ impl Outputs {
         }
     }
 
-    /// What of the changes that came while the build runs makes it outdated.
-    pub(super) fn outdates(&self, changes: &Changes) -> Changes {
+    /// What the changes mean that came while the build runs.
+    pub(super) fn meanwhile(&self, changes: &Changes) -> Meanwhile {
+        let deeds = deeds(changes);
+        let mut doubtful = unexplained(changes, |habit| self.is_known(habit, &deeds));
         let often = |path: &PathBuf| self.runs.get(path).is_some_and(|runs| *runs >= RUNS);
-        let is_own = |path: &PathBuf| {
-            self.habits.contains_key(&known(Habit::Writes(path.clone()), true))
-                || (often(path) && !self.others.contains(path))
-        };
-        let modified = changes.modified.iter().filter(|path| !is_own(path)).cloned().collect();
-        Changes { modified, ..Changes::default() }
+        let outdates = |path: &PathBuf| self.others.contains(path) || !often(path);
+        let modified = doubtful.modified.extract_if(.., outdates).collect();
+        Meanwhile { outdating: Changes { modified, ..Changes::default() }, doubtful }
+    }
+
+    /// Whether it is known to do this, to as many files or more, when it does well or when it fails.
+    fn is_known(&self, habit: &Habit, deeds: &Deeds) -> bool {
+        let so_far = deeds.get(habit).copied().unwrap_or_default();
+        let known = |well| self.habits.get(&known(habit.clone(), well));
+        [true, false].into_iter().filter_map(known).any(|files| *files >= so_far)
     }
 
     /// The run was ended before its time, and another one follows; these changed meanwhile.

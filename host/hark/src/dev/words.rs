@@ -77,14 +77,37 @@ impl Words {
         self.say(LogLevel::Info, &format!("outdated after {}, is ended: {what}", time(after)));
     }
 
-    /// It is left to finish, although these have changed.
-    pub(super) fn let_finish(&self, changes: &Changes) {
+    /// It was left to finish although these have changed, and has had its time.
+    pub(super) fn overdue(&self, changes: &Changes, after: Duration) {
         let what = described(changes, &self.folder).unwrap_or_default();
+        let after = time(after);
+        self.say(
+            LogLevel::Warn,
+            &format!("is ended after {after}: {what}, and it was left to finish for long enough"),
+        );
+    }
+
+    /// These have changed, and may be its own; it goes on, for so long at most.
+    pub(super) fn doubt(&self, changes: &Changes, patience: Duration) {
+        let what = described(changes, &self.folder).unwrap_or_default();
+        let patience = time(patience);
+        self.say(
+            LogLevel::Info,
+            &format!(
+                "{what} while it runs, maybe by itself: built when this run is over, or when it has run for {patience} and is ended"
+            ),
+        );
+    }
+
+    /// It is left to finish, although these have changed, for so long at most.
+    pub(super) fn let_finish(&self, changes: &Changes, patience: Duration) {
+        let what = described(changes, &self.folder).unwrap_or_default();
+        let patience = time(patience);
         self.say(
             LogLevel::Warn,
             &format!(
-                "outdated again ({what}), but left to finish, since it was ended three times in a row; if it is the build \
-                 that writes there, put that into `ignore` of [dev] in hark.toml"
+                "outdated again ({what}), but left to finish, since it was ended three times in a row; when it has run for \
+                 {patience}, it is ended; if it is the build that writes there, put that into `ignore` of [dev] in hark.toml"
             ),
         );
     }

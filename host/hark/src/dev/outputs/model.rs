@@ -1,12 +1,13 @@
 //! The model: users and builds of many kinds, tick by tick, against [`Course`] as [`crate::dev::builder`] uses it.
 //!
-//! Asserted of every schedule: when all is at rest, the last command that ended by itself began with what the user saved
-//! last, in every file of theirs; so many commands at most have begun since then; and a build whose outputs are known
+//! Asserted of every schedule: when all is at rest, the last command that ended by itself, or hangs, began with what the
+//! user saved last, in every file of theirs; so many commands at most have begun since then; and a build whose outputs are known
 //! runs once for an edit. Left out, and bounded by the number that `proptest` may leave out, are users who did one thing in
 //! as many repeats of one row as make a proof: they cannot be told from the build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -40,6 +41,10 @@ struct Build {
     writes_after: u32,
     /// It fails for every third content of the first source, and then makes no new names.
     fails: bool,
+    /// It never ends for every third content of the first source, and writes nothing then.
+    hangs: bool,
+    /// Ticks that it may run on at least, if it is not ended at once.
+    patience: u32,
     /// Ticks between a change and the look that finds it, and from being outdated to the end.
     look_after: u32,
     ends_after: u32,
@@ -104,8 +109,8 @@ impl World {
         let own: BTreeSet<PathBuf> = (0..3).map(source).collect();
         let files: Files = own.iter().map(|path| (path.clone(), 0)).collect();
         let mut world = Self {
+            course: Course::new(ticks(build.patience)),
             build,
-            course: Course::new(),
             own,
             base: files.clone(),
             began_with: Files::new(),
@@ -151,14 +156,24 @@ impl World {
                 self.began_with = self.files.clone();
                 self.runs += 1;
             }
-            Action::End | Action::EndOutdated(_) => self.ends = Some(self.now + self.build.ends_after),
+            Action::End | Action::EndOutdated(_) | Action::EndOverdue(_) => {
+                self.ends = Some(self.now + self.build.ends_after)
+            }
             Action::Look => self.judge(),
-            Action::Nothing | Action::LetFinish(_) => {}
+            Action::Nothing | Action::LetFinish(_) | Action::Doubt(_) => {}
         }
     }
 
     fn fails(&self) -> bool {
         self.build.fails && self.began_with.get(&source(0)).is_some_and(|content| content % 3 == 1)
+    }
+
+    /// The command that runs does not come to its end.
+    fn hangs(&self) -> bool {
+        let is_running = matches!(self.course.state(), State::Running(_));
+        is_running
+            && self.build.hangs
+            && self.began_with.get(&source(0)).is_some_and(|content| content % 3 == 2)
     }
 
     fn look(&mut self) {
@@ -171,7 +186,7 @@ impl World {
             self.base = self.files.clone();
             self.doings.clear();
         }
-        if let Some(input) = self.course.found(changes) {
+        if let Some(input) = self.course.found(changes, ticks(self.now - self.began)) {
             self.step(input);
         }
     }
@@ -190,7 +205,7 @@ impl World {
             self.beyond |= self.repeated.values().any(|times| *times >= PROOF);
             self.built = std::mem::take(&mut self.began_with);
         }
-        let verdict = self.course.over(&changes, !self.fails());
+        let verdict = self.course.over(&changes, !self.fails(), ticks(self.now - self.began));
         self.gave_up |= matches!(verdict.next, Next::GiveUp(_));
         self.rested = self.now + self.build.length.max(2);
         self.step(Input::Looked(verdict.next));
@@ -203,10 +218,16 @@ impl World {
             State::Due(_) => self.step(Input::Turn),
             State::Running(_) => {
                 let since = self.now - self.began;
-                if since == self.build.writes_after {
+                if ticks(since) == self.course.patience() {
+                    self.look();
+                }
+                if self.hangs() {
+                    // Nothing comes of it.
+                } else if since == self.build.writes_after {
                     self.output();
                 }
-                if since >= self.build.length {
+                let runs = matches!(self.course.state(), State::Running(_));
+                if runs && since >= self.build.length && !self.hangs() {
                     return self.step(Input::Ended);
                 }
             }
@@ -293,7 +314,9 @@ impl World {
     }
 
     fn is_idle(&self) -> bool {
-        *self.course.state() == State::Idle && self.stirred.is_none()
+        let is_over = *self.course.state() == State::Idle
+            || self.hangs() && ticks(self.now - self.began) > self.course.patience();
+        is_over && self.stirred.is_none()
     }
 
     fn settle(&mut self) -> Result<(), TestCaseError> {
@@ -320,7 +343,7 @@ impl World {
                     while !self.is_idle() && (self.runs == seen || self.now < self.began + after) {
                         self.tick();
                     }
-                    if matches!(self.course.state(), State::Running(_)) {
+                    if matches!(self.course.state(), State::Running(_)) && !self.is_idle() {
                         self.save(source(number));
                     }
                     seen = self.runs;
@@ -330,14 +353,24 @@ impl World {
         Ok(())
     }
 
-    /// What the user's files hold.
+    /// What the last command began with that ended by itself, or hangs.
+    fn built(&self) -> &Files {
+        if self.hangs() { &self.began_with } else { &self.built }
+    }
+
+    /// What the user's files hold. While a command hangs: but those among its outputs, which it is known to make.
     fn of_user(&self, files: &Files) -> Files {
+        let hangs = self.hangs();
         files
             .iter()
-            .filter(|(path, _)| self.own.contains(*path))
+            .filter(|(path, _)| self.own.contains(*path) && !(hangs && path.starts_with("/w/out")))
             .map(|(path, at)| (path.clone(), *at))
             .collect()
     }
+}
+
+fn ticks(ticks: u32) -> Duration {
+    Duration::from_secs(ticks.into())
 }
 
 fn source(number: usize) -> PathBuf {
@@ -369,12 +402,15 @@ fn build() -> impl Strategy<Value = Build> {
         1 => Just(Output::NewFolder),
     ];
     let outputs = prop::collection::vec(output, 0..4);
-    (outputs, 1_u32..10, 0_u32..10, any::<bool>(), 1_u32..4, 1_u32..4).prop_map(
-        |(outputs, length, writes_after, fails, look_after, ends_after)| Build {
+    let ends = (any::<bool>(), any::<bool>(), 5_u32..30);
+    (outputs, 1_u32..10, 0_u32..10, ends, 1_u32..4, 1_u32..4).prop_map(
+        |(outputs, length, writes_after, (fails, hangs, patience), look_after, ends_after)| Build {
             outputs,
             length,
             writes_after: writes_after.clamp(1, length),
             fails,
+            hangs,
+            patience,
             look_after,
             ends_after,
         },
@@ -394,11 +430,13 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Commands that may begin after the user's last doing: one that runs, six that are outdated, a proof, and one more where
-/// what is removed was first made by a repeat; and for builds that do now this and now that, more repeats.
+/// Commands that may begin after the user's last doing: one that runs, a proof, and one more where what is removed was
+/// first made by a repeat; for builds that do now this and now that, more repeats; three that are outdated before each of
+/// these; and two that take longer than their patience.
 fn bound(build: &Build) -> u32 {
     let is_odd = build.outputs.contains(&Output::Alternates);
-    1 + 6 + 1 + PROOF + 1 + if is_odd { MANY_REPEATS } else { 0 }
+    let finished = 1 + 1 + PROOF + 1 + if is_odd { MANY_REPEATS } else { 0 };
+    (1 + 3) * finished + 2
 }
 
 proptest! {
@@ -411,7 +449,7 @@ proptest! {
     ) {
         let bound = bound(&build);
         let outputs = build.outputs.clone();
-        let fails = build.fails;
+        let fails = build.fails || build.hangs;
         let mut world = World::new(build);
         for act in acts {
             world.act(act)?;
@@ -421,7 +459,7 @@ proptest! {
         prop_assume!(!world.beyond);
         let runs = world.runs - before;
         prop_assert!(runs <= bound, "{runs} runs, where {bound} are enough");
-        prop_assert_eq!(world.of_user(&world.built), world.of_user(&world.files), "what was saved last was not built");
+        prop_assert_eq!(world.of_user(world.built()), world.of_user(&world.files), "what was saved last was not built");
         // All of it is known by now; an edit is built once, or twice if what follows from it lies among the sources.
         if !fails && !world.gave_up && !outputs.contains(&Output::Alternates) {
             let before = world.runs;
