@@ -123,7 +123,10 @@ async fn a_source_that_is_saved_in_each_of_many_builds_and_never_between_is_buil
         let built = async || {
             // Nobody saves any more. A build that waits for it may go on.
             write(&hark, "go", "").ok()?;
-            (fs::read_to_string(hark.folder().join("last")).ok()? == text).then_some(())
+            let is_last = fs::read_to_string(hark.folder().join("last")).ok()? == text;
+            // It must be over: what is written before that is no change at rest.
+            let done = hark.stdout().matches("build            done in ").count();
+            (is_last && done == begun(&hark)).then_some(())
         };
         eventually(&format!("a build that begins with {text:?}"), || hark.state(), built).await;
         assert!(!hark.stdout().contains("each time"), "nobody is accused: {}", hark.stdout());

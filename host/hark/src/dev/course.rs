@@ -19,6 +19,9 @@ pub(super) struct Course {
     patience: Patience,
 }
 
+/// How often the patience is doubled, at most: 16 minutes are enough for any build of a plugin.
+const MOST_DOUBLED: u32 = 4;
+
 /// How long a command may run on although something has changed that is not known to be its own doing: it may hang.
 #[derive(Debug)]
 struct Patience {
@@ -26,7 +29,8 @@ struct Patience {
     /// Of the commands that ended by themselves.
     longest: Duration,
     /// Commands that were ended for it, since one has ended by itself. Each doubles it: a build that takes longer than
-    /// ever, and writes among its sources, comes to its end all the same.
+    /// ever, and writes among its sources, comes to its end all the same. Up to [`MOST_DOUBLED`]: one that hangs must not be
+    /// waited for for hours.
     spent: u32,
 }
 
@@ -53,7 +57,7 @@ impl Course {
     /// How long the command may run on, from its start, after something has changed that is not known to be its own.
     pub(super) fn patience(&self) -> Duration {
         let Patience { least, longest, spent } = self.patience;
-        least.max(longest.saturating_mul(2)).saturating_mul(2_u32.saturating_pow(spent))
+        least.max(longest.saturating_mul(2)).saturating_mul(1 << spent.min(MOST_DOUBLED))
     }
 
     /// Whether what changes now is somebody else's. Then it is told once and done with; otherwise it is told again when
