@@ -196,6 +196,7 @@ impl World {
         let changes = changes(&self.files, &self.base);
         self.base = self.files.clone();
         let doings = std::mem::take(&mut self.doings);
+        let well = !self.fails();
         if let State::Over { cause, early: false } = self.course.state() {
             if !cause.repeat {
                 self.repeated.clear();
@@ -205,7 +206,7 @@ impl World {
             self.beyond |= self.repeated.values().any(|times| *times >= PROOF);
             self.built = std::mem::take(&mut self.began_with);
         }
-        let verdict = self.course.over(&changes, !self.fails(), ticks(self.now - self.began));
+        let verdict = self.course.over(&changes, well, ticks(self.now - self.began));
         self.gave_up |= matches!(verdict.next, Next::GiveUp(_));
         self.rested = self.now + self.build.length.max(2);
         self.step(Input::Looked(verdict.next));
