@@ -112,8 +112,12 @@ async fn settings_choose_what_event_log_watches_and_act_when_the_file_is_saved()
     assert_eq!(occurrences(&hark, "configuration reloaded"), 0, "{}", hark.stderr());
     fs::write(&file, "[plugins.event-log.settings]\nkinds = [\"v1/ConfigMap\"]\n")?;
     told(&hark, "event-log", "default/a").await;
-    hark.says(&[", new configuration (event-log ", "ms (read ", "subscriptions: 0 kept, 1 added, 1 removed"])
-        .await;
+    hark.says(&[
+        ", new configuration (event-log ",
+        "ms (detect ",
+        "subscriptions: 0 kept, 1 added, 1 removed",
+    ])
+    .await;
     hark.says(&["configuration reloaded: 1 plugin affected: event-log (settings.kinds)"]).await;
     Ok(())
 }
