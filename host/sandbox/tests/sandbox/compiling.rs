@@ -351,8 +351,8 @@ fn a_compiler_process_inherits_nothing_of_this_one() {
         let said = fs::read_to_string(&started).unwrap_or_default();
         let Some((pid, arguments)) = said.trim_end().split_once(' ') else { return true };
         let process = Path::new("/proc").join(pid);
-        // The shell has descriptors of its own until it is something else.
-        if fs::read_to_string(process.join("comm")).is_ok_and(|name| name == "sleep\n") {
+        // The shell has descriptors of its own until it is something else, and so has that until it is loaded and sleeps.
+        if fs::read_to_string(process.join("stat")).is_ok_and(|stat| stat.contains(" (sleep) S ")) {
             *seen.lock().expect("one thread") = Some((arguments.to_owned(), look_at(&process)));
         }
         seen.lock().expect("one thread").is_none()
