@@ -2,18 +2,20 @@
 //!
 //! The manager says what is good and what is refused of each plugin; a thread of its own writes it down, beside the dead
 //! letters, with the bytes of what is good. At the next start the manager is told. Invariants: nobody waits for the disk; what
-//! waits to be written has a bound, the newest word on each plugin; what is read back was checked, and what is damaged is
-//! named and ignored; trouble with the files stops no plugin, and is said once.
+//! waits to be written has a bound, the newest word on each plugin; what is read back was checked, and what is damaged,
+//! or may be somebody else's, is named and ignored; trouble with the files stops no plugin, and is said once.
 //!
 //! | file | subject |
 //! | --- | --- |
 //! | `record` | what is known of a plugin, and how it is written down |
 //! | `folder` | the files |
+//! | `owned` | whose they are |
 //! | `mailbox` | what waits to be written |
 //! | `writer` | the thread that writes |
 
 mod folder;
 mod mailbox;
+mod owned;
 mod record;
 mod writer;
 
@@ -130,12 +132,22 @@ fn open(place: Option<StatePlace>) -> Result<(BTreeMap<String, Record>, Writing)
     Ok((recalled, Writing { folder, mailbox }))
 }
 
-/// Reads the bytes of a good version.
+/// Reads the bytes of a good version, where they are kept.
 ///
 /// # Errors
-/// For people: it is not there, or is not what it is to be.
+/// For people: they are not there, may be somebody else's, or are not what they are to be.
 pub(crate) fn read(path: &Path, hash: &ContentHash) -> Result<Content, String> {
-    let content = Content::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let file = owned::file(path).map_err(|error| error.to_string())?;
+    checked(path, Content::of(file), hash)
+}
+
+/// The same from the plugin's file that they came from, which is for its folder's owner to guard.
+fn read_again(path: &Path, hash: &ContentHash) -> Result<Content, String> {
+    checked(path, Content::read(path), hash)
+}
+
+fn checked(path: &Path, content: Result<Content, String>, hash: &ContentHash) -> Result<Content, String> {
+    let content = content.map_err(|error| format!("{}: {error}", path.display()))?;
     let is = ContentHash::of(&content);
     if is == *hash {
         return Ok(content);

@@ -258,8 +258,12 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     name.push(".");
     name.push(UNFINISHED);
     let beside = PathBuf::from(name);
-    let mut file =
-        OpenOptions::new().create(true).write(true).truncate(true).mode(OWNER_ONLY).open(&beside)?;
+    // A leftover may be a link, or somebody else's.
+    match std::fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(OWNER_ONLY).open(&beside)?;
     file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
     file.write_all(bytes)?;
     file.sync_all()?;

@@ -1,6 +1,7 @@
-//! What is kept is damaged, or cannot be kept.
+//! What is kept is damaged, may be somebody else's, or cannot be kept.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, Result, ensure};
 use hark_tests::cluster::{Kind, run};
@@ -71,6 +72,48 @@ async fn a_damaged_document_is_named_and_is_as_if_it_were_not_there() -> Result<
         says_once(&hark, &[" WARN ", "notes.txt is none of Hark's files"]).await;
         runs_after_another_build(&hark).await?;
         assert_eq!(fs::read_to_string(kept.join("notes.txt"))?, "somebody else's");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_may_have_written_is_named_and_not_used() -> Result<()> {
+    run(Kind::Embedded, async |cluster| {
+        let stage = Stage::new(cluster, ON)?;
+        roll_back(&stage).await?;
+        let kept = stage.kept().context("a folder")?;
+        let (good, document) = (kept.join(format!("{}.wasm", hash(GOOD))), kept.join("versions.json"));
+        fs::set_permissions(&good, Permissions::from_mode(0o666))?;
+        let mut hark = stage.host(&[("p", BAD)])?;
+        let said = |path: &std::path::Path| {
+            format!(
+                "others than its owner may write to {} (mode 0666): remove it, or chmod go-w it",
+                path.display()
+            )
+        };
+        hark.says(&[
+            "p.wasm is refused: ",
+            "and the last good version cannot take its place: ",
+            &said(&good),
+        ])
+        .await;
+        assert_eq!(shown(&hark, "p").await?["running"], serde_json::Value::Null);
+        says_once(&hark, &[" WARN ", &said(&good), "it cannot be rolled back to"]).await;
+        hark.signal("TERM")?;
+        ensure!(hark.ends().await?.success(), "{}", hark.state());
+
+        fs::set_permissions(&document, Permissions::from_mode(0o666))?;
+        fs::set_permissions(&kept, Permissions::from_mode(0o777))?;
+        let hark = stage.host(&[("p", BAD)])?;
+        stands(&hark, "p", "good", BAD).await;
+        says_once(&hark, &[" WARN ", &said(&document), "it is not known what was rolled back"]).await;
+        says_once(&hark, &[" WARN ", "others than its owner could write to ", "(mode 0777)"]).await;
+        runs_after_another_build(&hark).await?;
+        stage.writes(&hark, BETTER, None).await;
+        let mode =
+            |path: &std::path::Path| path.metadata().map(|metadata| metadata.permissions().mode() & 0o777);
+        assert_eq!((mode(&kept)?, mode(&document)?), (0o700, 0o600));
         Ok(())
     })
     .await

@@ -1,17 +1,18 @@
 //! The files of the versions that are kept: `kept/versions.json`, and `kept/HASH.wasm` for each.
 //!
-//! Read by the host when it starts, written by its thread. Invariants: the folder is its owner's alone, and so is each file;
-//! a file is replaced as a whole, by a rename, after its bytes are on the disk; what has another kind of name is somebody
-//! else's, and is left alone.
+//! Read by the host when it starts, written by its thread. Invariants: the folder is its owner's alone, and so is each file,
+//! or it is named and is as if it were not there (`owned` says how that is found out); a file is replaced as a whole, by a
+//! rename, after its bytes are on the disk; what has another kind of name is somebody else's, and is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{DirBuilder, File};
+use std::fs::DirBuilder;
 use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use hark_sandbox::ContentHash;
 
+use super::owned::{self, Untrusted};
 use super::record::{self, Record};
 use crate::state_folder::{UNFINISHED, replace};
 
@@ -51,21 +52,25 @@ impl KeptFolder {
         self.0.join("versions.json")
     }
 
-    /// What was written down. What cannot be read is said, and is as if it were not there.
+    /// What was written down. What cannot be read, or may be somebody else's, is said, and is as if it were not there.
     pub(super) fn read(&self) -> BTreeMap<String, Record> {
-        self.name_what_is_foreign();
+        let text = owned::close(&self.0).and_then(|()| {
+            self.name_what_is_foreign();
+            self.text()
+        });
+        let text = match text {
+            Ok(Some(text)) => text,
+            Ok(None) => return BTreeMap::new(),
+            Err(error) if error.is_absent() => return BTreeMap::new(),
+            Err(error) => {
+                tracing::warn!("{error}; it is not known what was rolled back");
+                return BTreeMap::new();
+            }
+        };
         let document = self.document();
         let ignored = |why: &str| {
             let path = document.display();
             tracing::warn!("{path}: {why}");
-        };
-        let text = match self.text() {
-            Ok(Some(text)) => text,
-            Ok(None) => return BTreeMap::new(),
-            Err(error) => {
-                ignored(&format!("cannot read it: {error}; it is not known what was rolled back"));
-                return BTreeMap::new();
-            }
         };
         match record::read(&text) {
             Ok((records, damaged)) => {
@@ -80,19 +85,18 @@ impl KeptFolder {
     }
 
     /// The document's text; none if there is none.
-    fn text(&self) -> io::Result<Option<Vec<u8>>> {
-        let file = match File::open(self.document()) {
+    fn text(&self) -> Result<Option<Vec<u8>>, Untrusted> {
+        let document = self.document();
+        let unreadable = Untrusted::unreadable(&document);
+        let file = match owned::file(&document) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.is_absent() => return Ok(None),
             Err(error) => return Err(error),
         };
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
         let mut text = Vec::new();
-        file.take(READ_MAX + 1).read_to_end(&mut text)?;
+        file.take(READ_MAX + 1).read_to_end(&mut text).map_err(&unreadable)?;
         if text.len() as u64 > READ_MAX {
-            return Err(io::Error::other(format!("it has more than {READ_MAX} bytes")));
+            return Err(unreadable(io::Error::other(format!("it has more than {READ_MAX} bytes"))));
         }
         Ok(Some(text))
     }
@@ -100,8 +104,17 @@ impl KeptFolder {
     fn name_what_is_foreign(&self) {
         // One that is not there has nothing in it; one that cannot be read says so when it is written to.
         for (path, kind) in self.files().unwrap_or_default() {
-            if matches!(kind, Kind::Foreign) {
-                tracing::warn!("{} is none of Hark's files: it is left alone", path.display());
+            match kind {
+                Kind::Foreign => {
+                    tracing::warn!("{} is none of Hark's files: it is left alone", path.display());
+                }
+                // Of the document, that is said when it is read.
+                Kind::Document | Kind::Unfinished => {}
+                Kind::Content(_) => {
+                    if let Err(error) = owned::file(&path) {
+                        tracing::warn!("{error}; it cannot be rolled back to");
+                    }
+                }
             }
         }
     }
@@ -137,9 +150,10 @@ impl KeptFolder {
     /// Makes the folder.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the system refuses, or there is one that is not ours.
     pub(super) fn make(&self) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        owned::close(&self.0).map_err(io::Error::other)
     }
 
     /// Writes the bytes of a content, unless they are there already.

@@ -176,6 +176,54 @@ fn a_content_that_is_not_what_it_is_to_be_is_named_and_written_again() {
 }
 
 #[test]
+fn what_others_may_have_written_is_as_if_it_were_not_there_and_is_written_anew() {
+    let mut case = Case::new();
+    case.good("a", "one", 1);
+    let written = case.folder().read();
+    assert_eq!(written.len(), 1);
+    let set_mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its mode");
+    };
+    let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
+    let hash = ContentHash::of(b"one");
+    let (document, content) = (case.folder().path().join("versions.json"), case.folder().path_of(&hash));
+    set_mode(&document, 0o666);
+    set_mode(&content, 0o602);
+    assert_eq!(case.folder().read(), BTreeMap::new());
+    let error = read(&content, &hash).map(drop).expect_err("not to be trusted");
+    assert!(error.contains(" may write to ") && error.contains("(mode 0602)"), "{error}");
+    case.good("a", "one", 1);
+    assert_eq!((mode(&document), mode(&content)), (0o600, 0o600));
+    assert_eq!(case.folder().read(), written);
+    assert!(read(&content, &hash).is_ok());
+    // A folder of ours that is open is closed, and what lies in it is judged by itself.
+    set_mode(case.folder().path(), 0o777);
+    assert!(read(&content, &hash).is_err(), "not before it is closed");
+    assert_eq!(case.folder().read(), written);
+    assert_eq!(mode(case.folder().path()), 0o700);
+}
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    let mut case = Case::new();
+    case.good("a", "one", 1);
+    let (folder, elsewhere) = (case.folder(), case.plugins.path().join("elsewhere"));
+    std::fs::write(&elsewhere, "another's").expect("written");
+    let beside = folder.path().join(format!("versions.json.{UNFINISHED}"));
+    std::os::unix::fs::symlink(&elsewhere, &beside).expect("a link");
+    case.good("a", "two", 2);
+    assert_eq!(folder.read().len(), 1);
+    assert_eq!(std::fs::read_to_string(&elsewhere).expect("there"), "another's");
+    // Nor into a folder that is one.
+    let kept = folder.path().to_owned();
+    std::fs::rename(&kept, case.plugins.path().join("kept")).expect("moved");
+    std::os::unix::fs::symlink(case.plugins.path().join("kept"), &kept).expect("a link");
+    assert_eq!(folder.read(), BTreeMap::new());
+    case.good("a", "three", 3);
+    assert!(case.work.state().2, "it cannot be written");
+}
+
+#[test]
 fn a_version_whose_bytes_are_not_to_be_had_is_not_said_to_be_good() {
     let mut case = Case::new();
     let gone = fresh(case.plugins.path(), "one", false);

@@ -157,7 +157,7 @@ impl Work {
                 Some(bytes) => self.folder.write_content(&hash, bytes)?,
                 // One that has changed since is missing.
                 None => {
-                    if let Ok(bytes) = super::read(&fresh.path, &hash) {
+                    if let Ok(bytes) = super::read_again(&fresh.path, &hash) {
                         self.folder.write_content(&hash, &bytes)?;
                     }
                 }

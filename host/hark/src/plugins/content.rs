@@ -26,8 +26,14 @@ impl Content {
     /// # Errors
     /// For people: what is wrong with the file.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let unreadable = |error: io::Error| format!("cannot read it: {error}");
-        let mut file = File::open(path).map_err(unreadable)?;
+        Self::of(File::open(path).map_err(unreadable)?)
+    }
+
+    /// The same of a file that is open.
+    ///
+    /// # Errors
+    /// As [`Content::read`].
+    pub(crate) fn of(mut file: File) -> Result<Self, String> {
         let size = file.metadata().map_err(unreadable)?.len();
         let length = usize::try_from(size).ok().filter(|size| *size <= MAX_PLUGIN_BYTES);
         let length = length.ok_or_else(|| {
@@ -40,6 +46,10 @@ impl Content {
         file.read_exact(&mut memory[..length]).map_err(unreadable)?;
         Ok(Self { memory, length })
     }
+}
+
+fn unreadable(error: io::Error) -> String {
+    format!("cannot read it: {error}")
 }
 
 /// What a binary file's bytes are, without keeping them.
