@@ -114,7 +114,7 @@ impl<'a> Trials<'a> {
         let Some((before, attempts, tally)) = self.past.last() else { return };
         let failed =
             attempts.is_some_and(|attempts| tally.broke >= attempts) && tally.answered_after.is_none();
-        if failed && !self.is_another(&before.hash, before.at, arrival.at, |_| true) {
+        if failed && !self.is_another(&before.hash, before.at, arrival.at, |_| true, |_| true) {
             self.faults.push(format!("{before:?} was not rolled back, but {arrival:?} came"));
         }
         if before.hash == arrival.hash {
@@ -134,21 +134,31 @@ impl<'a> Trials<'a> {
             let [(before, ..), (after, ..)] = two else { return None };
             after.back.as_ref().filter(|back| back.from == arrival.hash).map(|_| before.at)
         });
+        // A broken file in between is no reason.
+        let has_run = |of: &str| self.past.iter().any(|(past, ..)| of.starts_with(&past.hash));
+        let is_off = |treatment: &Treatment| treatment.rollback.is_none();
         if let Some(at) = refused
-            && !self.is_another(&arrival.hash, at, arrival.at, |treatment| treatment.rollback.is_none())
+            && !self.is_another(&arrival.hash, at, arrival.at, has_run, is_off)
         {
             self.faults.push(format!("it is refused, but it came: {arrival:?}"));
         }
     }
 
-    /// Whether other content was in the file, or such a treatment was asked for, since this content was saved that began to
-    /// run at `from`, and until `to`.
-    fn is_another(&self, hash: &str, from: Moment, to: Moment, such: impl Fn(&Treatment) -> bool) -> bool {
+    /// Whether other content was in the file that counts, or such a treatment was asked for, since this content was saved that
+    /// began to run at `from`, and until `to`.
+    fn is_another(
+        &self,
+        hash: &str,
+        from: Moment,
+        to: Moment,
+        counts: impl Fn(&str) -> bool,
+        such: impl Fn(&Treatment) -> bool,
+    ) -> bool {
         let saves = || self.record.saves.iter();
         let saved = saves().filter(|(at, of)| *at <= from && of.starts_with(hash)).map(|(at, _)| *at).max();
         let since = saved.unwrap_or(from);
         let within = |at: Moment| since < at && at <= to;
-        saves().any(|(at, of)| within(*at) && !of.starts_with(hash))
+        saves().any(|(at, of)| within(*at) && !of.starts_with(hash) && counts(of))
             || self.record.treatments.iter().any(|(at, treatment)| within(*at) && such(treatment))
     }
 
@@ -196,20 +206,23 @@ mod tests {
     }
 
     /// `>a . >b xxx <a .`: contents that are saved (`>`) and take over a moment later, come under another treatment (`=`),
-    /// come back (`<`) or just come, with their attempts; at three attempts a trial. Gives what is wrong, and whose memory
-    /// each has.
+    /// come back (`<`), come after a broken file (`!`) or just come, with their attempts; at three attempts a trial. Gives what
+    /// is wrong, and whose memory each has.
     fn judged(script: &str, is_over: bool) -> (Vec<String>, Vec<usize>) {
         let mut record = Record { treatments: vec![(0, Treatment::default())], ..Record::default() };
         let words: Vec<&str> = script.split(' ').collect();
         let (mut arrivals, mut before) = (Vec::new(), String::new());
         for (at, two) in (1..).zip(words.chunks(2)) {
             let [name, attempts] = two else { panic!("{script}") };
-            let (hash, at) = (name.trim_start_matches(['<', '>', '=']), at * 10);
+            let (hash, at) = (name.trim_start_matches(['<', '>', '=', '!']), at * 10);
             if name.starts_with('=') {
                 record.treatments.push((at - 1, Treatment { rollback: Some(3), ..Treatment::default() }));
             }
             if name.starts_with('>') {
                 record.saves.push((at - 1, hash.to_owned() + "-more"));
+            }
+            if name.starts_with('!') {
+                record.saves.extend([(at - 2, "half of it".to_owned()), (at - 1, hash.to_owned() + "-more")]);
             }
             let broke = tally(attempts).broke;
             arrivals
@@ -257,6 +270,7 @@ mod tests {
             (">a xxx >b . >c xxx <a .", "is due, but the log says"),
             (">a . >b xxx <a . b .", "it is refused, but it came"),
             (">a . >b xxx <a . =b .", "it is refused, but it came"),
+            (">a . >b xxx <a . !b .", "it is refused, but it came"),
             (">a . a .", "it ran already"),
             (">a . >b xxx <a . a .", "it ran already"),
             (">a . =a . a .", "it ran already"),

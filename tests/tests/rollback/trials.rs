@@ -220,6 +220,53 @@ async fn what_was_rolled_back_stays_refused_until_the_file_has_other_content() -
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_broken_or_half_written_file_ends_no_refusal() -> Result<()> {
+    run(Kind::Embedded, async |cluster| {
+        let stage = Stage::new(cluster, ONE_ATTEMPT)?;
+        stage.create(&["a", "b"]).await?;
+        let hark = stage.host(&[("p", GOOD)])?;
+        answers(&hark, "p", 2).await;
+        hark.save("p", &fixture(BAD))?;
+        stands(&hark, "p", "rolled-back", GOOD).await;
+        let refuses = async |content: &[u8]| {
+            std::fs::write(hark.plugin_path("p"), content).expect("written");
+            let sha256 = serde_json::Value::from(hark_tests::guests::sha256(content));
+            let refused = async || {
+                let shown = super::stage::shown(&hark, "p").await.expect("an answer");
+                (shown["refused"]["sha256"] == sha256).then_some(shown)
+            };
+            let shown = eventually("it to be refused", || hark.state(), refused).await;
+            let rollback = &shown["rollback"];
+            assert_eq!(
+                (&rollback["state"], &rollback["refused_sha256"], &rollback["rollbacks"]),
+                (&"rolled-back".into(), &hash(BAD).into(), &1.into())
+            );
+            assert_eq!(shown["running"]["generation"], 3, "{}", hark.stderr());
+        };
+        let bad = std::fs::read(fixture(BAD))?;
+        let other_world = std::fs::read(fixture("other-world"))?;
+        for broken in [&bad[..bad.len() / 2], b"no module", other_world.as_slice()] {
+            refuses(broken).await;
+            refuses(&bad).await;
+        }
+        let again = ["p.wasm has content that is refused: ", &short(BAD), "until another build is saved"];
+        eventually(
+            "each time to be said",
+            || hark.state(),
+            async || (lines(&hark, &again) == 3).then_some(()),
+        )
+        .await;
+        stage.writes(&hark, GOOD, Some(BAD)).await;
+        hark.save("p", &fixture(BETTER))?;
+        stands(&hark, "p", "good", BETTER).await;
+        stage.writes(&hark, BETTER, None).await;
+        assert_eq!(lines(&hark, &["ERROR hark::output: p: roll"]), 1, "{}", hark.stderr());
+        stage.has_no_dead_letter()
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn several_plugins_are_rolled_back_at_once_and_a_removed_one_leaves_nothing() -> Result<()> {
     run(Kind::Embedded, async |cluster| {
         let stage = Stage::new(cluster, ONE_ATTEMPT)?;

@@ -63,6 +63,9 @@ impl Manager {
                 if same.good_again || is_other {
                     self.output.news(&plugin, LogLevel::Info, "its file is good again");
                 }
+                if same.refused_again {
+                    self.say_what_stands_in(&plugin);
+                }
             }
             Preparation::Stale => {
                 slot.try_again(Instant::now());
@@ -74,9 +77,6 @@ impl Manager {
                 let path = file.path.display();
                 self.output.news(&plugin, LogLevel::Error, &format!("{path} is refused: {message}{stays}"));
                 slot.refuse(hash, config, message);
-                if let Some(hash) = hash {
-                    slot.trial.found(&hash);
-                }
                 self.reloads.count(Reload::Refused);
             }
         }

@@ -158,21 +158,26 @@ impl Manager {
         let (hash, Provenance { origin, fresh }) = (*version.plugin.hash(), provenance);
         let is_first = old.is_none();
         slot.trial.took_over(hash, origin, version.config.rollback, on_trial, old);
-        if let Some(rolled_back) = slot.trial.rolled_back()
-            && is_first
-        {
-            let (path, good) = (slot.last_file().map(|file| file.path.display()), hash.short());
-            let path = path.map(|path| path.to_string()).unwrap_or_default();
-            let message = format!(
-                "{path} has content that is refused: {}; the last good version {good} runs in its place, until another build is saved",
-                Shown(rolled_back)
-            );
-            self.output.news(plugin, LogLevel::Warn, &message);
+        if is_first {
+            self.say_what_stands_in(plugin);
         }
         self.write_down(plugin, fresh.map(|fresh| *fresh));
         if origin == Origin::Back {
             self.go_on_with_what_waits(plugin);
         }
+    }
+
+    /// What is in the file was rolled back, if so, and something runs in its place.
+    pub(super) fn say_what_stands_in(&self, plugin: &str) {
+        let Some(slot) = self.slots.get(plugin) else { return };
+        let (Some(rolled_back), Some(running)) = (slot.trial.rolled_back(), &slot.running) else { return };
+        let path = slot.last_file().map(|file| file.path.display().to_string()).unwrap_or_default();
+        let message = format!(
+            "{path} has content that is refused: {}; the last good version {} runs in its place, until another build is saved",
+            Shown(rolled_back),
+            running.version.plugin.hash().short()
+        );
+        self.output.news(plugin, LogLevel::Warn, &message);
     }
 
     /// The way back is over: what became ready meanwhile has its turn.

@@ -100,6 +100,8 @@ pub(crate) struct Same {
     pub(crate) once_more: bool,
     /// It was refused, and is what runs.
     pub(crate) good_again: bool,
+    /// It was no good at all, and is what was rolled back.
+    pub(crate) refused_again: bool,
 }
 
 /// Contents that need not be compiled again: the one that runs, and the one that was refused.
@@ -211,8 +213,8 @@ impl Slot {
         let was_refused = self.refusal.take_if(is_over).is_some();
         // What was rolled back is known too, and no good.
         let rolled_back = self.trial.rolled_back().is_some_and(|it| it.hash == hash);
-        let good_again = was_refused && !rolled_back;
-        Same { once_more, good_again }
+        let (good_again, refused_again) = (was_refused && !rolled_back, was_refused && rolled_back);
+        Same { once_more, good_again, refused_again }
     }
 
     /// What was read had changed meanwhile: the next look will say so. If it does not, it is tried again soon.

@@ -13,7 +13,8 @@
 //!
 //! With rollback switched off, whatever takes over is good. A version that was on trial is never gone back to: it either
 //! passed, or what was good before it still is what is good. What was rolled back is refused, with whatever settings, until
-//! other content is in the file. While that is so, the last good content stands in for what is in the file.
+//! other content takes over, or the last good one, which runs, is in the file. A file that is no good itself ends nothing:
+//! it may be half-written. While what was rolled back is in the file, the last good content stands in for it.
 //!
 //! Where the last good content can be had is in `elsewhere`, what is written down of all this in `record`.
 //!
@@ -226,10 +227,11 @@ impl Trial {
         matches!(self.standing, Standing::GoingBack { .. })
     }
 
-    /// This content was found in the file. Whether it is no longer what was rolled back.
+    /// This content was found in the file, and does not take over. Whether that ends that something was rolled back: it is
+    /// the last good one, which runs.
     pub(super) fn found(&mut self, content: &ContentHash) -> bool {
-        !self.is_going_back()
-            && self.rolled_back.take_if(|rolled_back| rolled_back.hash != *content).is_some()
+        let runs = matches!(&self.standing, Standing::Good(good) if good.hash == *content);
+        self.rolled_back.take_if(|_| runs).is_some()
     }
 
     /// What was rolled back, and is refused.

@@ -107,7 +107,7 @@ fn a_refusal_is_shown_until_the_file_is_another_one() {
     let (bad, good) = (ContentHash::of(b"bad"), ContentHash::of(b"good"));
     let mut slot = Slot::default();
     let message = |slot: &Slot| slot.view("a").refusal.map(|refusal| refusal.message);
-    let said = |good_again| Same { once_more: false, good_again };
+    let said = |good_again| Same { once_more: false, good_again, refused_again: false };
     slot.refuse(Some(bad), config.clone(), "no good".into());
     assert_eq!(slot.same(bad, &config), said(false));
     assert_eq!(message(&slot).as_deref(), Some("no good"), "it was only touched");

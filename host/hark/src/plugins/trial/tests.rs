@@ -125,13 +125,38 @@ fn the_states_follow_the_table() {
                 "rolling-back a c",
             ],
         ),
-        // Only other content is not refused.
+        // Other settings alone are a trial for what goes on although it failed.
+        (
+            none(),
+            vec![Takes("a"), Takes("b"), Fail, Overrule, Takes("b"), Pass],
+            vec!["good a -", "on-trial a -", "rolling-back a b", "overruled a -", "on-trial a -", "good b -"],
+        ),
+        // Only other content is not refused: one that takes over, or runs. What is found and does neither is no good itself.
         (
             left(Some("a"), Some("b")),
             vec![StandsIn("a"), Finds("b"), StandsIn("a"), Finds("a")],
             vec!["rolled-back a b", "rolled-back a b", "rolled-back a b", "good a -"],
         ),
-        (left(Some("a"), Some("b")), vec![StandsIn("a"), Finds("c")], vec!["rolled-back a b", "good a -"]),
+        (
+            left(Some("a"), Some("b")),
+            vec![StandsIn("a"), Finds("c"), Finds("b"), Finds("c"), Finds("a")],
+            vec!["rolled-back a b", "rolled-back a b", "rolled-back a b", "rolled-back a b", "good a -"],
+        ),
+        (left(Some("a"), Some("b")), vec![Finds("c"), StandsIn("a")], vec!["rolled-back a b"; 2]),
+        (
+            none(),
+            vec![Takes("a"), Takes("b"), Fail, Finds("c"), Finds("a"), Back("a"), Finds("c"), Takes("c")],
+            vec![
+                "good a -",
+                "on-trial a -",
+                "rolling-back a b",
+                "rolling-back a b",
+                "rolling-back a b",
+                "rolled-back a b",
+                "rolled-back a b",
+                "on-trial a -",
+            ],
+        ),
         (
             left(Some("a"), Some("b")),
             vec![StandsIn("a"), Takes("c")],
@@ -188,6 +213,7 @@ fn each_change_is_written_down_once() {
         (Act::Fail, Some("a - b")),
         (Act::Back("a"), None),
         (Act::Finds("b"), None),
+        (Act::Finds("c"), None),
         (Act::Takes("c"), Some("a c -")),
         (Act::Pass, Some("c - -")),
     ] {
