@@ -143,7 +143,7 @@ impl Log {
             let plugin = between(rest, "plugin=\"", "\"").context("no plugin")?;
             *self.begun_by_rollback.entry(plugin.to_owned()).or_default() += 1;
         }
-        if let Some((plugin, rest)) = said.split_once(": rolled back from ") {
+        if let Some((plugin, rest)) = said.split_once(": rolling back from ") {
             self.back.insert(plugin.to_owned(), Back::read(rest)?);
         }
         if let Some((plugin, mut what)) = told(said, moment(line)?)? {
@@ -252,11 +252,11 @@ mod tests {
 2026-01-02T03:04:05.000005Z  INFO hark::plugins::configuring: configuration reloaded: 1 plugin affected
 2026-01-02T03:04:05.000006Z ERROR hark::plugins::configuring: hark.toml: no good
 what was configured before stays
-2026-01-02T03:04:05.000007Z ERROR hark::output: one: rolled back from 3d4e5f to 0a1b2c: its first 3 attempts all broke it, the last one: add n/a: trap: wasm `unreachable`
+2026-01-02T03:04:05.000007Z ERROR hark::output: one: rolling back from 3d4e5f to 0a1b2c: its first 3 attempts all broke it, the last one: add n/a: trap: wasm `unreachable`
    0: 0x1 - handle
 2026-01-02T03:04:05.000008Z  INFO hark::plugin: begins by a rollback plugin=\"one\" source=\"log\" event=\"-\"
 2026-01-02T03:04:05.000009Z  INFO hark::output: one reloaded: 3d4e5f -> 0a1b2c (planned 7) in 9 ms (swap 0.1 ms); subscriptions: 3 kept, 0 added, 0 removed; state 4 B kept
-2026-01-02T03:04:05.000010Z ERROR hark::output: two: rolled back from 3d4e5f to 0a1b2c: its first attempt broke it, the last one: add n/a: trap: boom
+2026-01-02T03:04:05.000010Z ERROR hark::output: two: rolling back from 3d4e5f to 0a1b2c: its first attempt broke it: add n/a: trap: boom
 2026-01-02T03:04:05.000011Z  INFO hark::output: one: stopped: its file is gone
 ";
 

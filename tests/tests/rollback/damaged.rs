@@ -57,6 +57,41 @@ async fn a_damaged_good_version_is_named_and_the_refused_one_stays_so() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_build_goes_on_if_there_is_no_way_back_and_everything_says_why() -> Result<()> {
+    run(Kind::Embedded, async |cluster| {
+        let stage = Stage::new(cluster, "rollback = true\nrollback_after = 1")?;
+        let mut first = stage.host(&[("p", GOOD)])?;
+        stands(&first, "p", "good", GOOD).await;
+        stage.writes(&first, GOOD, None).await;
+        first.signal("TERM")?;
+        ensure!(first.ends().await?.success(), "{}", first.state());
+        let good = stage.kept().context("a folder")?.join(format!("{}.wasm", hash(GOOD)));
+        fs::write(&good, fs::read(fixture(BETTER))?)?;
+        let hark = stage.host(&[("p", BAD)])?;
+        stands(&hark, "p", "on-trial", BAD).await;
+        stage.create(&["a"]).await?;
+        let shown = stands(&hark, "p", "overruled", BAD).await;
+        let rollback = &shown["rollback"];
+        let damaged = format!("{} is damaged: it has the hash {}", good.display(), short(BETTER));
+        assert_eq!(
+            (&rollback["why"], &rollback["refused_sha256"], &rollback["rollbacks"]),
+            (&damaged.clone().into(), &serde_json::Value::Null, &0.into())
+        );
+        ensure!(rollback["since"].is_string(), "{rollback}");
+        let line = ready(&hark, "p").await?;
+        let said = format!("; its first events broke it, and the version before cannot come back: {damaged}");
+        ensure!(line.starts_with("[-]plugin p running sha256:") && line.ends_with(&said), "{line}");
+        let (bad, good) = (short(BAD), short(GOOD));
+        says_once(&hark, &[&format!("p: rolling back from {bad} to {good}: its first attempt broke it: ")])
+            .await;
+        says_once(&hark, &[&format!("p: cannot roll back: {damaged}; {bad} goes on")]).await;
+        assert_eq!(lines(&hark, &["p: rolled back"]), 0, "{}", hark.stderr());
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_document_is_named_and_is_as_if_it_were_not_there() -> Result<()> {
     run(Kind::Embedded, async |cluster| {
         let stage = Stage::new(cluster, ON)?;

@@ -78,7 +78,7 @@ pub(super) async fn after_a_kill_the_good_one_runs_and_the_refused_one_stays_so(
     // It is what is good now, and what was refused was replaced.
     let hark = stage.host(&[("p", BAD)])?;
     stands(&hark, "p", "rolled-back", BETTER).await;
-    says_once(&hark, &[&format!("rolled back from {} to {}", short(BAD), short(BETTER))]).await;
+    says_once(&hark, &[&format!("rolling back from {} to {}", short(BAD), short(BETTER))]).await;
     stage.has_no_dead_letter()
 }
 
@@ -129,7 +129,7 @@ async fn in_hark_dev_what_is_refused_stays_so_as_well() -> Result<()> {
         stands(&hark, "p", "on-trial", BAD).await;
         kubectl(&hark, "a").await?;
         stands(&hark, "p", "rolled-back", GOOD).await;
-        hark.shows(&[&format!("rolled back from {} to {}", short(BAD), short(GOOD))]).await;
+        hark.shows(&[&format!("rolling back from {} to {}", short(BAD), short(GOOD))]).await;
         hark.signal("TERM")?;
         ensure!(hark.ends().await?.success());
         let hark = dev(BAD)?;

@@ -51,11 +51,16 @@ pub(super) async fn with_continue_nothing_is_lost_doubled_or_given_up(cluster: &
         "{line}"
     );
     let said = [
-        &*format!("ERROR hark::output: p: rolled back from {} to {}: its first 3", short(BAD), short(GOOD)),
+        &*format!("ERROR hark::output: p: rolling back from {} to {}: its first 3", short(BAD), short(GOOD)),
         ": trap: ",
     ];
     says_once(&hark, &said).await;
     says_once(&hark, &["p reloaded: ", &format!("{} -> {}", short(BAD), short(GOOD))]).await;
+    let back = [
+        &*format!(" WARN hark::output: p: rolled back: {} runs again, and {} stays", short(GOOD), short(BAD)),
+        " stays refused until another build takes over",
+    ];
+    says_once(&hark, &back).await;
     stage.has_no_dead_letter()
 }
 
@@ -91,7 +96,7 @@ async fn one_that_spins_is_rolled_back_too() -> Result<()> {
         let trace = answers(&hark, "p", 2).await;
         assert_eq!(breaks(&trace, "p"), [2]);
         ensure!(trace.iter().any(|line| line.outcome == "timeout"), "{trace:?}");
-        says_once(&hark, &["p: rolled back from ", "its first attempt broke it, ", "timeout"]).await;
+        says_once(&hark, &["p: rolling back from ", "its first attempt broke it: ", "timeout"]).await;
         stage.has_no_dead_letter()
     })
     .await
@@ -109,7 +114,7 @@ async fn one_object_that_only_the_new_build_breaks_at_is_no_reason_if_others_are
         assert_eq!(shown["rollback"]["rollbacks"], 0);
         stage.writes(&hark, POISONED, None).await;
         hark.says(&["p: add default/poison is given up (attempt 2 at this state)"]).await;
-        assert_eq!(lines(&hark, &["rolled back"]), 0);
+        assert_eq!(lines(&hark, &["rolling back"]), 0);
         Ok(())
     })
     .await
@@ -130,7 +135,7 @@ async fn switched_off_a_build_that_breaks_stays() -> Result<()> {
             (&serde_json::Value::Null, &hash(BAD).into())
         );
         assert_eq!(metrics(&hark, "p").await?, [None, None, Some(0.0)]);
-        assert_eq!((lines(&hark, &["rolled back"]), stage.kept()), (0, None));
+        assert_eq!((lines(&hark, &["rolling back"]), stage.kept()), (0, None));
         Ok(())
     })
     .await
@@ -281,7 +286,7 @@ async fn several_plugins_are_rolled_back_at_once_and_a_removed_one_leaves_nothin
         }
         for name in names {
             stands(&hark, name, "rolled-back", GOOD).await;
-            says_once(&hark, &[&format!("ERROR hark::output: {name}: rolled back from ")]).await;
+            says_once(&hark, &[&format!("ERROR hark::output: {name}: rolling back from ")]).await;
         }
         std::fs::remove_file(hark.plugin_path("t"))?;
         hark.says(&["t: stopped: its file is gone"]).await;

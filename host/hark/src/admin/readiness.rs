@@ -13,7 +13,7 @@ use hark_informer::reflector::{Phase, Problem};
 
 use super::pulse::Silent;
 use super::snapshot::{InformerFacts, PluginFacts, Snapshot};
-use crate::plugins::view::{Coming, FolderState, RollbackState, View};
+use crate::plugins::view::{Coming, FolderState, RollbackState, RollbackView, View};
 use crate::timestamp::timestamp;
 
 /// Characters of a message that are shown in a line.
@@ -120,8 +120,9 @@ fn plugin(facts: &PluginFacts) -> Check {
                 Some(refused) => Some(format!("the file as it is now is {refused}")),
                 None => facts.health.as_ref().and_then(quarantine),
             };
-            let rollback = plugin.rollback.as_ref().map(|rollback| rollback.state);
-            let is_well = trouble.is_none() && rollback != Some(RollbackState::Overruled);
+            let rollback = plugin.rollback.as_ref();
+            let is_overruled = rollback.is_some_and(|rollback| rollback.state == RollbackState::Overruled);
+            let is_well = trouble.is_none() && !is_overruled;
             let verdict = if is_well { Verdict::Good } else { Verdict::Excused };
             let runs = format!("running sha256:{}", running.hash.short());
             let said = [Some(runs), rollback.and_then(trial), coming(plugin.coming), trouble];
@@ -137,12 +138,16 @@ fn plugin(facts: &PluginFacts) -> Check {
 }
 
 /// What there is to say of a version that runs with rollback switched on. What was rolled back is refused besides.
-fn trial(rollback: RollbackState) -> Option<String> {
-    let text = match rollback {
+fn trial(rollback: &RollbackView) -> Option<String> {
+    let text = match rollback.state {
         RollbackState::Good | RollbackState::RolledBack => return None,
         RollbackState::OnTrial => "on trial",
         RollbackState::RollingBack => "nothing is handed over until the version before is back",
-        RollbackState::Overruled => "its first events all broke it, and the version before cannot come back",
+        RollbackState::Overruled => {
+            let why = rollback.no_way_back.as_ref().map(|failed| format!(": {}", failed.why));
+            let why = why.unwrap_or_default();
+            return Some(format!("its first events broke it, and the version before cannot come back{why}"));
+        }
     };
     Some(text.to_owned())
 }

@@ -66,19 +66,20 @@ impl Manager {
     /// A version broke at all its first events.
     fn failed(&mut self, plugin: &str, attempts: u32, cause: &str) {
         let Some(slot) = self.slots.get_mut(plugin) else { return };
-        let attempts =
-            if attempts == 1 { "first attempt".into() } else { format!("first {attempts} attempts all") };
+        let (all, last) = match attempts {
+            1 => ("first attempt".into(), ""),
+            _ => (format!("first {attempts} attempts all"), ", the last one"),
+        };
         if slot.is_taking_over() {
-            let message = format!("its {attempts} broke it, and another version takes over: {cause}");
+            let message = format!("its {all} broke it, and another version takes over: {cause}");
             self.output.news(plugin, LogLevel::Error, &message);
             return;
         }
-        let why = format!("its {attempts} broke it, the last one: {cause}");
+        let why = format!("its {all} broke it{last}: {cause}");
         let Some((bad, good)) = slot.trial.failed(&why) else { return };
         let (bad, good) = (bad.short(), good.short());
-        let message = format!(
-            "rolled back from {bad} to {good}: {why}; nothing is handed over until {good} is back, and {bad} stays refused until the file has other content"
-        );
+        let message =
+            format!("rolling back from {bad} to {good}: {why}; nothing is handed over until {good} is back");
         self.output.news(plugin, LogLevel::Error, &message);
         self.write_down(plugin, None);
         self.go_back(plugin);
@@ -134,7 +135,7 @@ impl Manager {
     /// There is nothing to go back to: the version that failed goes on.
     pub(super) fn overrule(&mut self, plugin: &str, message: &str) {
         let Some(slot) = self.slots.get_mut(plugin) else { return };
-        slot.trial.overrule();
+        slot.trial.overrule(message);
         if let Some(running) = &slot.running {
             let runs = running.version.plugin.hash().short();
             let message = format!("cannot roll back: {message}; {runs} goes on");
@@ -158,7 +159,13 @@ impl Manager {
         let (hash, Provenance { origin, fresh }) = (*version.plugin.hash(), provenance);
         let is_first = old.is_none();
         slot.trial.took_over(hash, origin, version.config.rollback, on_trial, old);
-        if is_first {
+        if let (Some(rolled_back), Origin::Back) = (slot.trial.rolled_back(), origin) {
+            let (bad, good) = (rolled_back.hash.short(), hash.short());
+            let message = format!(
+                "rolled back: {good} runs again, and {bad} stays refused until another build takes over, or {good} is saved"
+            );
+            self.output.news(plugin, LogLevel::Warn, &message);
+        } else if is_first {
             self.say_what_stands_in(plugin);
         }
         self.write_down(plugin, fresh.map(|fresh| *fresh));

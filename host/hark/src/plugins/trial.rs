@@ -30,7 +30,7 @@ use hark_informer::handler::Legacy;
 use hark_sandbox::{ContentHash, Plugin};
 
 use self::elsewhere::Before;
-use super::view::{RollbackState, RollbackView};
+use super::view::{NoWayBack, RollbackState, RollbackView};
 use crate::kept::{Fresh, Good, Record, RolledBack};
 
 pub(super) use self::elsewhere::{Elsewhere, PathOf, StandIn};
@@ -61,6 +61,7 @@ enum Standing {
     },
     Overruled {
         before: Before,
+        failed: NoWayBack,
     },
 }
 
@@ -122,7 +123,7 @@ impl Trial {
             Standing::Good(good) => Some(*good),
             Standing::OnTrial { before, .. }
             | Standing::GoingBack { before }
-            | Standing::Overruled { before } => Some(before.good),
+            | Standing::Overruled { before, .. } => Some(before.good),
         }
     }
 
@@ -160,7 +161,7 @@ impl Trial {
             }
             Standing::OnTrial { before, .. }
             | Standing::GoingBack { before }
-            | Standing::Overruled { before } => Some(before),
+            | Standing::Overruled { before, .. } => Some(before),
         };
         self.standing = match before {
             Some(before) if on_trial => Standing::OnTrial { before, content },
@@ -210,13 +211,14 @@ impl Trial {
         }
     }
 
-    /// There is no way back: what runs goes on, and is not refused.
-    pub(super) fn overrule(&mut self) {
+    /// There is no way back, for this reason: what runs goes on, and is not refused.
+    pub(super) fn overrule(&mut self, why: &str) {
         self.standing = match std::mem::take(&mut self.standing) {
             Standing::GoingBack { before } => {
                 self.rolled_back = None;
                 // What goes on handles events that it knows nothing of.
-                Standing::Overruled { before: Before { legacies: Vec::new(), ..before } }
+                let failed = NoWayBack { at: SystemTime::now(), why: why.to_owned() };
+                Standing::Overruled { before: Before { legacies: Vec::new(), ..before }, failed }
             }
             other => other,
         };
@@ -252,7 +254,12 @@ impl Trial {
             (Standing::Fresh(_) | Standing::Good(_), None) => RollbackState::Good,
         };
         let good = self.good().map(|good| good.hash);
-        Some(RollbackView { state, good, rolled_back: self.rolled_back.clone(), rollbacks: self.rollbacks })
+        let no_way_back = match &self.standing {
+            Standing::Overruled { failed, .. } => Some(failed.clone()),
+            _ => None,
+        };
+        let (rolled_back, rollbacks) = (self.rolled_back.clone(), self.rollbacks);
+        Some(RollbackView { state, good, rolled_back, no_way_back, rollbacks })
     }
 }
 

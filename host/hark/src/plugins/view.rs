@@ -96,8 +96,18 @@ pub(crate) struct RollbackView {
     pub(crate) good: Option<ContentHash>,
     /// The content that is refused, since when, and why.
     pub(crate) rolled_back: Option<RolledBack>,
+    /// Why what broke goes on, if so.
+    pub(crate) no_way_back: Option<NoWayBack>,
     /// How often it came to that in this host.
     pub(crate) rollbacks: u64,
+}
+
+/// Nothing could take the place of a version that failed its trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoWayBack {
+    pub(crate) at: SystemTime,
+    /// For people.
+    pub(crate) why: String,
 }
 
 /// How a plugin stands with rollback switched on.

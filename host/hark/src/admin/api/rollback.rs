@@ -14,10 +14,11 @@ pub(super) struct RollbackDocument<'a> {
     state: &'static str,
     /// What would be gone back to, or was. Null before the first version.
     good_sha256: Option<String>,
-    /// The content that is refused; null if none is, as the next two.
+    /// The content that is refused; null if none is.
     refused_sha256: Option<String>,
+    /// Since when it is, or since when there is no way back; null otherwise, as the next one.
     since: Option<String>,
-    /// The last event that broke it, and how.
+    /// The last event that broke it, and how; or why there is no way back.
     why: Option<&'a str>,
     /// How often it came to that in this host.
     rollbacks: u64,
@@ -26,12 +27,14 @@ pub(super) struct RollbackDocument<'a> {
 impl<'a> RollbackDocument<'a> {
     pub(super) fn of(view: &'a RollbackView) -> Self {
         let refused = view.rolled_back.as_ref();
+        let refusal = refused.map(|one| (one.at, &*one.why));
+        let cause = refusal.or(view.no_way_back.as_ref().map(|one| (one.at, &*one.why)));
         Self {
             state: view.state.as_str(),
             good_sha256: view.good.map(|hash| hash.to_string()),
             refused_sha256: refused.map(|one| one.hash.to_string()),
-            since: refused.map(|one| timestamp(one.at)),
-            why: refused.map(|one| one.why.as_str()),
+            since: cause.map(|(at, _)| timestamp(at)),
+            why: cause.map(|(_, why)| why),
             rollbacks: view.rollbacks,
         }
     }

@@ -11,7 +11,7 @@ use hark_sandbox::{CompileStats, ContentHash, Description, How, Limits};
 
 use super::*;
 use crate::folder::Way;
-use crate::plugins::view::{PluginView, Refusal, RollbackView, RunningView, Treatment};
+use crate::plugins::view::{NoWayBack, PluginView, Refusal, RollbackView, RunningView, Treatment};
 
 fn line(check: &Check) -> (bool, String) {
     (check.passes(), check.to_string())
@@ -147,12 +147,15 @@ fn a_trial_shows_and_leaves_the_host_ready() {
         (
             RollbackState::Overruled,
             false,
-            format!("[-]{runs}; its first events all broke it, and the version before cannot come back"),
+            format!("[-]{runs}; its first events broke it, and the version before cannot come back: damaged"),
         ),
     ] {
         let mut facts = plugin_with(true, Coming::Nothing, false);
         facts.view.refusal = refused.then(|| refusal.clone());
-        facts.view.rollback = Some(RollbackView { state, good: None, rolled_back: None, rollbacks: 0 });
+        let no_way_back =
+            (state == RollbackState::Overruled).then(|| NoWayBack { at: UNIX_EPOCH, why: "damaged".into() });
+        let rollback = RollbackView { state, good: None, rolled_back: None, no_way_back, rollbacks: 0 };
+        facts.view.rollback = Some(rollback);
         assert_eq!(line(&plugin(&facts)), (true, want));
     }
 }

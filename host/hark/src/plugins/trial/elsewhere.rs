@@ -91,7 +91,7 @@ impl Trial {
             (
                 Standing::OnTrial { before, .. }
                 | Standing::GoingBack { before }
-                | Standing::Overruled { before },
+                | Standing::Overruled { before, .. },
                 _,
             ) => before.content(path_of),
         };

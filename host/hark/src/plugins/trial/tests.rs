@@ -52,11 +52,15 @@ fn act(trial: &mut Trial, act: Act, rollback: Option<NonZeroU32>) {
         Act::Back(content) => takes(content, Origin::Back),
         Act::Pass => trial.passed(),
         Act::Fail => drop(trial.failed("boom")),
-        Act::Overrule => trial.overrule(),
+        Act::Overrule => trial.overrule("damaged"),
         Act::Finds(content) => {
             trial.found(&hash(content));
         }
     }
+    let view = trial.view();
+    let says_why = view.as_ref().is_some_and(|view| view.no_way_back.is_some());
+    let is_overruled = view.is_some_and(|view| view.state == RollbackState::Overruled);
+    assert_eq!(says_why, is_overruled, "{act:?}");
     let refused = trial.rolled_back().map(|one| one.hash);
     assert!(refused.is_none() || refused != trial.good().map(|good| good.hash), "{act:?}");
 }
