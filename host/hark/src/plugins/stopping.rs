@@ -36,10 +36,7 @@ pub(crate) async fn stop_all(
         let (name, listener) = (plugin.name.clone(), plugin.listener().clone());
         match tokio::time::timeout_at(deadline, plugin.ended()).await {
             Ok(Some(abandoned)) if abandoned > 0 => {
-                let message = format!(
-                    "stopped with {abandoned} events not handled: they waited for a retry, or for the end of quarantine"
-                );
-                output.news(&name, LogLevel::Warn, &message);
+                output.news(&name, LogLevel::Warn, &abandons(abandoned));
             }
             Ok(_) => {}
             Err(_) => output.news(&name, LogLevel::Warn, &did_not_finish(&listener.stats())),
@@ -49,6 +46,15 @@ pub(crate) async fn stop_all(
         let budget = DRAIN_BUDGET.as_secs();
         tracing::warn!("instances that never came into use have not stopped within {budget} s");
     }
+}
+
+/// What a plugin did not handle although it had the time.
+fn abandons(events: usize) -> String {
+    let (events, they) = match events {
+        1 => ("1 event".into(), "it"),
+        _ => (format!("{events} events"), "they"),
+    };
+    format!("stopped with {events} not handled: {they} waited for a retry, or for the end of quarantine")
 }
 
 /// What a plugin leaves: its events, the one in hand included, or what it is asked to do.
