@@ -39,15 +39,17 @@ async fn output_that_differs_each_time_is_recognised_and_starts_nothing_any_more
     hark.shows(&["it writes src/stamp otherwise each time", "put it into `ignore` of [dev]"]).await;
     // The first one, one for what it wrote, and three more after rests.
     assert_eq!(begun(&hark), 5, "{}", hark.stdout());
+    hark.shows(&["(once more, to make sure)"]).await;
+    counts(&hark, "build            done in ", 6).await;
     choose(hark.folder(), "counter-v2")?;
     hark.shows(&["(src/which changed", "counter reloaded: "]).await;
-    counts(&hark, "build            done in ", 6).await;
+    counts(&hark, "build            done in ", 7).await;
     write(&hark, "src/other", "x")?;
     hark.shows(&["(src/other added"]).await;
-    counts(&hark, "build            done in ", 7).await;
+    counts(&hark, "build            done in ", 8).await;
     assert_eq!(
         (begun(&hark), hark.stdout().matches("otherwise each time").count()),
-        (7, 1),
+        (8, 1),
         "{}",
         hark.stdout()
     );
@@ -60,13 +62,14 @@ async fn output_with_another_name_each_time_is_recognised_by_its_folder() -> Res
     let hark = setup("counter-v1")?.config(&dev(&command))?.start(&["dev"])?;
     hark.shows(&["it makes other files in src/out each time, and would start itself for ever"]).await;
     assert_eq!(begun(&hark), 5, "{}", hark.stdout());
+    counts(&hark, "build            done in ", 6).await;
     choose(hark.folder(), "counter-v2")?;
     hark.shows(&["(src/which changed", "counter reloaded: "]).await;
-    counts(&hark, "build            done in ", 6).await;
+    counts(&hark, "build            done in ", 7).await;
     write(&hark, "src/out/own.js", "x")?;
     hark.shows(&["(src/out/own.js added)"]).await;
-    counts(&hark, "build            done in ", 7).await;
-    assert_eq!(begun(&hark), 7, "{}", hark.stdout());
+    counts(&hark, "build            done in ", 8).await;
+    assert_eq!(begun(&hark), 8, "{}", hark.stdout());
     Ok(())
 }
 
@@ -138,5 +141,20 @@ async fn a_source_that_is_saved_in_each_of_many_builds_and_never_between_is_buil
         })?;
         write(&hark, "src/other", &text)?;
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_is_saved_in_all_the_builds_of_a_proof_is_built_by_the_one_that_makes_sure()
+-> Result<()> {
+    let setup = setup("counter-v1")?.config(&dev(&held()))?;
+    fs::write(setup.folder().join("src/text"), "first")?;
+    fs::create_dir(setup.folder().join("began"))?;
+    let hark = setup.start(&["dev"])?;
+    let text = save_in_each(&hark, 5, 0).await?;
+    hark.shows(&["it writes src/text otherwise each time", "(once more, to make sure)"]).await;
+    write(&hark, "go", "")?;
+    hark.shows(&["this time it has left src/text as it was: a change there starts it again"]).await;
+    assert_eq!(fs::read_to_string(hark.folder().join("last"))?, text);
     Ok(())
 }

@@ -14,7 +14,7 @@ use super::builds::Options;
 use super::course::Course;
 use super::folders::{Folders, Watching};
 use super::look::{Eyes, Pace};
-use super::outputs::Next;
+use super::outputs::{Kind, Next};
 use super::plugin_files::PluginFiles;
 use super::runner::{Finished, Job, Run};
 use super::snapshot::Snapshot;
@@ -30,6 +30,9 @@ const GOES_ON: Duration = Duration::from_secs(10);
 /// whoever saved in the middle of two runs waits for it.
 const SHORTEST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(30);
+
+/// The rest before a run that makes sure of a habit is twice as long as the run before it, or this if that is longer.
+const REST_TO_CONFIRM: Duration = Duration::from_secs(20);
 
 /// How long a command runs on at least although something has changed in it, since it may be its own doing, or since it
 /// was ended three times in a row.
@@ -237,7 +240,6 @@ impl Builder {
         };
         self.overdue = None;
         self.took = finished.report.took;
-        self.rested = Instant::now() + self.took.clamp(SHORTEST_REST, LONGEST_REST);
         self.well = cause.is_some() && self.words.finished(finished);
         self.step(Input::Ended).await;
         if let Some(cause) = cause.filter(|_| self.well) {
@@ -302,8 +304,14 @@ impl Builder {
         let changes = self.latest.changes(&self.base);
         self.base = self.latest.clone();
         let verdict = self.course.over(&changes, self.well, self.took);
+        let to_confirm = self.took.saturating_mul(2).max(REST_TO_CONFIRM);
+        self.rested = Instant::now()
+            + match verdict.next {
+                Next::Confirm => to_confirm,
+                _ => self.took.clamp(SHORTEST_REST, LONGEST_REST),
+            };
         self.words.taken_back(&verdict.taken_back);
-        self.words.learned(&verdict.learned);
+        self.words.learned(&verdict.learned, to_confirm);
         if let Next::GiveUp(changes) = &verdict.next {
             self.words.gives_up(changes);
         }
@@ -313,7 +321,7 @@ impl Builder {
     /// A build whose output goes nowhere is a common mistake. One that nobody's change has started may well have nothing
     /// to do, unless there are no plugins at all.
     fn hint(&mut self, cause: &Cause) {
-        let is_due = !cause.repeat && !cause.changes.is_empty() || self.plugins.is_empty();
+        let is_due = cause.kind == Kind::Change && !cause.changes.is_empty() || self.plugins.is_empty();
         if self.plugins.has_changed() {
             self.hinted = false;
         } else if is_due && !self.hinted {

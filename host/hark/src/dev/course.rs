@@ -97,7 +97,7 @@ impl Course {
             State::Over { cause, early: false } => {
                 self.patience.longest = self.patience.longest.max(ran);
                 self.patience.spent = 0;
-                self.outputs.done(changes, Ran { repeat: cause.repeat, well })
+                self.outputs.done(changes, Ran { kind: cause.kind, well })
             }
             _ => {
                 self.outputs.ended_early(changes);

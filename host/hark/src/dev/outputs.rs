@@ -8,12 +8,15 @@
 //! - What each of [`PROOF`] repeats in a row does, the build does: it is its [`Habit`], and starts nothing any more. All
 //!   repeats but the first begin after a rest ([`super::state`]) as long as the run before, in which nothing has changed:
 //!   whoever saves without regard to the builds saves then as well, and is found out.
+//! - When a habit is new, and whenever it was in use since, one more run makes sure of it, after a longer rest in which
+//!   nothing changes: a *confirmation*. If that does it too, it stands.
 //! - A run that ends well and does not do what was a habit takes it back; what somebody had saved there, it has built.
 //! - Repeats that go on, since they do now this and now that, start nothing any more after [`MANY_REPEATS`] with what they
 //!   have done as often as that, and nothing at all after [`MOST_REPEATS`].
 //!
 //! Invariants, which `model` checks: after the last save of a file that the build does not write, a run begins, unless
-//! that file was saved in so many repeats, and in no rest between them; and only so many runs follow a save.
+//! that file was saved in so many repeats and in the confirmation, and in no rest between them, or it was said that
+//! nothing starts the build any more ([`Next::GiveUp`]); and only so many runs follow a save.
 
 mod habits;
 #[cfg(test)]
@@ -51,13 +54,22 @@ pub(super) struct Outputs {
     /// What has ever changed while none was: somebody writes it, whatever the build does.
     others: BTreeSet<PathBuf>,
     /// These start nothing, if the build does them to as many files as here.
-    habits: BTreeMap<Known, usize>,
+    habits: BTreeMap<Known, Usual>,
     repeats: Repeats,
 }
 
 /// A habit that is known: all it does with names (new ones, gone ones) when it fails is known by itself (`true`). Then there
 /// may be fewer than usual, and one of them somebody else's.
 type Known = (Habit, bool);
+
+/// How a habit is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Usual {
+    /// To how many files.
+    files: usize,
+    /// A confirmation has done it.
+    sure: bool,
+}
 
 /// The repeats since a run that something else had started.
 #[derive(Debug, Default)]
@@ -69,11 +81,22 @@ struct Repeats {
     ever: BTreeMap<(Habit, usize), u32>,
 }
 
+/// What has started a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Somebody's change, or nothing: it begins.
+    #[default]
+    Change,
+    /// Only what had changed in the run before.
+    Repeat,
+    /// It is to do once more what is new as a habit.
+    Confirmation,
+}
+
 /// A run that was not ended before its time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ran {
-    /// Only what had changed in the run before has started it.
-    pub(super) repeat: bool,
+    pub(super) kind: Kind,
     /// It has done what it should.
     pub(super) well: bool,
 }
@@ -106,6 +129,8 @@ pub(super) enum Next {
     Repeat(Changes),
     /// The build is run again for these, after a rest in which nothing changes.
     RepeatAfterRest(Changes),
+    /// The build is run again after a longer rest in which nothing changes, to make sure of its habits.
+    Confirm,
     /// Nothing, although these have changed: something has in each of many repeats, and each time something else.
     GiveUp(Changes),
 }
@@ -125,16 +150,17 @@ impl Outputs {
         let deeds = deeds(changes);
         let mut doubtful = unexplained(changes, |habit| self.is_known(habit, &deeds));
         let often = |path: &PathBuf| self.runs.get(path).is_some_and(|runs| *runs >= RUNS);
-        let outdates = |path: &PathBuf| self.others.contains(path) || !often(path);
+        let is_habit = |path: &PathBuf| self.habits.contains_key(&known(Habit::Writes(path.clone()), true));
+        let outdates = |path: &PathBuf| !is_habit(path) && (self.others.contains(path) || !often(path));
         let modified = doubtful.modified.extract_if(.., outdates).collect();
         Meanwhile { outdating: Changes { modified, ..Changes::default() }, doubtful }
     }
 
-    /// Whether it is known to do this, to as many files or more, when it does well or when it fails.
+    /// Whether it is known for sure to do this, to as many files or more, when it does well or when it fails.
     fn is_known(&self, habit: &Habit, deeds: &Deeds) -> bool {
         let so_far = deeds.get(habit).copied().unwrap_or_default();
         let known = |well| self.habits.get(&known(habit.clone(), well));
-        [true, false].into_iter().filter_map(known).any(|files| *files >= so_far)
+        [true, false].into_iter().filter_map(known).any(|usual| usual.sure && usual.files >= so_far)
     }
 
     /// The run was ended before its time, and another one follows; these changed meanwhile.
@@ -147,7 +173,10 @@ impl Outputs {
         self.count(changes);
         let deeds = deeds(changes);
         let taken_back = self.take_back(&deeds, ran.well);
-        self.repeats.ran(&deeds, ran.repeat);
+        self.repeats.ran(&deeds, ran.kind != Kind::Change);
+        if ran.kind == Kind::Confirmation {
+            self.confirm(&deeds, ran.well);
+        }
         let mut learned = BTreeSet::new();
         let open = unexplained(changes, |habit| {
             let explains = self.explains(habit, &deeds, ran.well);
@@ -156,18 +185,45 @@ impl Outputs {
         });
         let is_rare = !unexplained(&open, |habit| self.repeats.is_frequent(habit, &deeds)).is_empty();
         learned.retain(|habit| {
-            let files = deeds.get(habit).copied();
-            files
-                .is_some_and(|files| self.habits.insert(known(habit.clone(), ran.well), files) != Some(files))
+            deeds.get(habit).is_some_and(|files| self.learn(known(habit.clone(), ran.well), *files))
         });
-        Verdict { learned, taken_back, next: self.repeats.next(open, is_rare) }
+        let next = match self.repeats.next(open, is_rare) {
+            Next::Nothing if self.is_in_doubt(&deeds, ran.well) => Next::Confirm,
+            next => next,
+        };
+        Verdict { learned, taken_back, next }
+    }
+
+    /// Whether that is new.
+    fn learn(&mut self, known: Known, files: usize) -> bool {
+        let is_new = self.habits.get(&known).is_none_or(|usual| usual.files != files);
+        if is_new {
+            self.habits.insert(known, Usual { files, sure: false });
+        }
+        is_new
+    }
+
+    /// A confirmation has done this.
+    fn confirm(&mut self, deeds: &Deeds, well: bool) {
+        for (habit, files) in deeds {
+            let usual = self.habits.get_mut(&known(habit.clone(), well));
+            if let Some(usual) = usual.filter(|usual| usual.files == *files) {
+                usual.sure = true;
+            }
+        }
+    }
+
+    /// Whether any of this is a habit that no confirmation has done yet.
+    fn is_in_doubt(&self, deeds: &Deeds, well: bool) -> bool {
+        let unsure = |habit: &Habit| self.habits.get(&known(habit.clone(), well)).filter(|usual| !usual.sure);
+        deeds.iter().any(|(habit, files)| unsure(habit).is_some_and(|usual| usual.files == *files))
     }
 
     /// Whether this is what the build does in any case.
     fn explains(&self, habit: &Habit, deeds: &Deeds, well: bool) -> bool {
         let in_a_row = self.repeats.did.get(habit).map_or(0, |(_, runs)| *runs);
         let known = self.habits.get(&known(habit.clone(), well));
-        in_a_row >= PROOF || known == deeds.get(habit)
+        in_a_row >= PROOF || known.map(|usual| &usual.files) == deeds.get(habit)
     }
 
     /// What is no habit any more, since the build can do without it.

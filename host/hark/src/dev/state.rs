@@ -16,7 +16,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::outputs::Next;
+use super::outputs::{Kind, Next};
 use super::snapshot::Changes;
 
 /// A build that is outdated again and again is left to finish after so many, or it would never show a result: until its
@@ -26,10 +26,10 @@ const MOST_ENDED: u32 = 3;
 /// Why a build runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cause {
-    /// What has changed; nothing: Hark started, or the configuration is new.
+    /// What has changed; nothing: Hark started, the configuration is new, or it is a confirmation. In a repeat all of it
+    /// came while the build ran, so it may be its own.
     pub(super) changes: Changes,
-    /// It is a repeat: all of it came while the build ran, so it may be its own.
-    pub(super) repeat: bool,
+    pub(super) kind: Kind,
 }
 
 /// Where a build stands.
@@ -39,7 +39,8 @@ pub(super) enum State {
     Idle,
     /// It is to run, and waits for its turn.
     Due(Cause),
-    /// It is to run once more, for what may be its own: when nobody has changed anything for a while.
+    /// It is to run once more, for what may be its own, or is to be made sure of: when nobody has changed anything for a
+    /// while.
     Resting(Cause),
     /// Its command runs.
     Running(Cause),
@@ -136,7 +137,7 @@ impl Machine {
             (State::Idle, Input::Begin) => State::Due(Cause::default()),
             (State::Idle, Input::Changed(changes)) => {
                 self.ended = 0;
-                State::Due(Cause { changes, repeat: false })
+                State::Due(Cause { changes, kind: Kind::Change })
             }
             (State::Resting(cause), Input::Changed(changes)) => {
                 self.ended = 0;
@@ -184,7 +185,7 @@ impl Machine {
     }
 }
 
-/// A run that was a repeat stays one: whatever outdates it came while the build ran.
+/// A run that was a repeat, or a confirmation, stays one: whatever outdates it came while the build ran.
 fn ending(mut cause: Cause, changes: Changes) -> State {
     cause.changes.extend(changes);
     State::Ending { cause, stop: false }
@@ -193,15 +194,16 @@ fn ending(mut cause: Cause, changes: Changes) -> State {
 /// What was to run runs for this too, which is somebody else's.
 fn joined(mut cause: Cause, changes: Changes) -> Cause {
     cause.changes.extend(changes);
-    cause.repeat = false;
+    cause.kind = Kind::Change;
     cause
 }
 
 fn after(next: Next) -> State {
-    let repeat = |changes| Cause { changes, repeat: true };
+    let repeat = |changes| Cause { changes, kind: Kind::Repeat };
     match next {
         Next::Nothing | Next::GiveUp(_) => State::Idle,
         Next::Repeat(changes) => State::Due(repeat(changes)),
         Next::RepeatAfterRest(changes) => State::Resting(repeat(changes)),
+        Next::Confirm => State::Resting(Cause { changes: Changes::default(), kind: Kind::Confirmation }),
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hark_sandbox::LogLevel;
 
 use super::guard::Ending;
-use super::outputs::Habit;
+use super::outputs::{Habit, Kind};
 use super::runner::Finished;
 use super::snapshot::Changes;
 use super::state::Cause;
@@ -57,8 +57,9 @@ impl Words {
         let Self { command, folder, .. } = self;
         let why = match described(&cause.changes, folder) {
             None if anew => " (the configuration has changed)".to_owned(),
+            None if cause.kind == Kind::Confirmation => " (once more, to make sure)".to_owned(),
             None => String::new(),
-            Some(what) if cause.repeat => format!(" ({what} while it ran)"),
+            Some(what) if cause.kind != Kind::Change => format!(" ({what} while it ran)"),
             Some(what) => format!(" ({what})"),
         };
         self.say(LogLevel::Info, &format!("running: {command}{why}"));
@@ -154,8 +155,8 @@ impl Words {
         );
     }
 
-    /// It does these each time.
-    pub(super) fn learned(&self, habits: &BTreeSet<Habit>) {
+    /// It does these each time. `rest`: until the run that makes sure of that, if nothing changes.
+    pub(super) fn learned(&self, habits: &BTreeSet<Habit>, rest: Duration) {
         if habits.is_empty() {
             return;
         }
@@ -167,8 +168,9 @@ impl Words {
         self.say(
             LogLevel::Warn,
             &format!(
-                "it {all} each time, and would start itself for ever: that does not start it any more; put it into `ignore` of \
-                 [dev] in hark.toml, or into .gitignore"
+                "it {all} each time, and would start itself for ever: that does not start it any more, but it is run once more in \
+                 {} s to make sure; put it into `ignore` of [dev] in hark.toml, or into .gitignore",
+                rest.as_secs()
             ),
         );
     }

@@ -3,7 +3,8 @@
 //! Asserted of every schedule: when all is at rest, the last command that ended by itself, or hangs, began with what the
 //! user saved last, in every file of theirs; so many commands at most have begun since then; and a build whose outputs are known
 //! runs once for an edit. Left out, and bounded by the number that `proptest` may leave out, are users who did one thing in
-//! as many repeats of one row as make a proof: they cannot be told from the build.
+//! as many repeats of one row as make a proof, and in a confirmation: they cannot be told from the build. So are those who
+//! did as much until it was said that nothing follows any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{MANY_REPEATS, Next, PROOF};
+use super::{Kind, MANY_REPEATS, Next, PROOF};
 use crate::dev::course::Course;
 use crate::dev::snapshot::Changes;
 use crate::dev::state::{Action, Input, State};
@@ -99,7 +100,9 @@ struct World {
     doings: Doings,
     /// What the user did in repeats since the last run that was none, and in how many.
     repeated: BTreeMap<(&'static str, PathBuf), u32>,
-    /// They did something in as many as make a proof.
+    /// What they did in as many as make a proof.
+    proved: Doings,
+    /// And in a confirmation.
     beyond: bool,
     gave_up: bool,
 }
@@ -125,6 +128,7 @@ impl World {
             fresh: 0,
             doings: Doings::new(),
             repeated: BTreeMap::new(),
+            proved: Doings::new(),
             beyond: false,
             gave_up: false,
         };
@@ -198,17 +202,27 @@ impl World {
         let doings = std::mem::take(&mut self.doings);
         let well = !self.fails();
         if let State::Over { cause, early: false } = self.course.state() {
-            if !cause.repeat {
+            self.beyond |= cause.kind == Kind::Confirmation && !doings.is_disjoint(&self.proved);
+            if cause.kind == Kind::Change {
                 self.repeated.clear();
             } else {
                 doings.into_iter().for_each(|doing| *self.repeated.entry(doing).or_default() += 1);
             }
-            self.beyond |= self.repeated.values().any(|times| *times >= PROOF);
+            let proved = self.repeated.iter().filter(|(_, times)| **times >= PROOF);
+            self.proved.extend(proved.map(|(doing, _)| doing.clone()));
             self.built = std::mem::take(&mut self.began_with);
         }
         let verdict = self.course.over(&changes, well, ticks(self.now - self.began));
-        self.gave_up |= matches!(verdict.next, Next::GiveUp(_));
-        self.rested = self.now + self.build.length.max(2);
+        if matches!(verdict.next, Next::GiveUp(_)) {
+            self.gave_up = true;
+            self.beyond |= self.repeated.values().any(|times| *times >= PROOF);
+        }
+        let rest = if verdict.next == Next::Confirm {
+            (2 * self.build.length).max(8)
+        } else {
+            self.build.length.max(2)
+        };
+        self.rested = self.now + rest;
         self.step(Input::Looked(verdict.next));
     }
 
@@ -425,18 +439,18 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0_usize..3).prop_map(Act::SaveOutput),
         1 => any::<bool>().prop_map(Act::Make),
         1 => Just(Act::Remove),
-        2 => (0_usize..3, 1..=PROOF, 0_u32..10)
+        2 => (0_usize..3, 1..=PROOF + 2, 0_u32..10)
             .prop_map(|(source, runs, after)| Act::Chase { source, runs, after }),
         1 => Just(Act::Watch),
     ]
 }
 
-/// Commands that may begin after the user's last doing: one that runs, a proof, and one more where what is removed was
-/// first made by a repeat; for builds that do now this and now that, more repeats; three that are outdated before each of
+/// Commands that may begin after the user's last doing: one that runs, a proof and its confirmation, and both of them
+/// once more where what is removed was first made by a repeat; for builds that do now this and now that, more repeats; three that are outdated before each of
 /// these; and two that take longer than their patience.
 fn bound(build: &Build) -> u32 {
     let is_odd = build.outputs.contains(&Output::Alternates);
-    let finished = 1 + 1 + PROOF + 1 + if is_odd { MANY_REPEATS } else { 0 };
+    let finished = 1 + 1 + PROOF + 1 + 1 + 1 + if is_odd { MANY_REPEATS } else { 0 };
     (1 + 3) * finished + 2
 }
 

@@ -19,7 +19,16 @@ fn written(names: &[&str]) -> Changes {
 
 /// Some run that ends well.
 fn run(outputs: &mut Outputs, changes: &Changes, repeat: bool) -> Verdict {
-    outputs.done(changes, Ran { repeat, well: true })
+    let kind = if repeat { Kind::Repeat } else { Kind::Change };
+    outputs.done(changes, Ran { kind, well: true })
+}
+
+fn confirm(outputs: &mut Outputs, changes: &Changes, well: bool) -> Verdict {
+    outputs.done(changes, Ran { kind: Kind::Confirmation, well })
+}
+
+fn nothing(taken_back: BTreeSet<Habit>) -> Verdict {
+    Verdict { learned: BTreeSet::new(), taken_back, next: Next::Nothing }
 }
 
 /// One that something else than its outputs has started.
@@ -31,6 +40,13 @@ fn repeat(outputs: &mut Outputs, changes: &Changes) -> Next {
     run(outputs, changes, true).next
 }
 
+/// A whole proof and its confirmation, with what each run changes: what is learned by it.
+fn sure(outputs: &mut Outputs, changes: impl Fn(u32) -> Changes) -> BTreeSet<Habit> {
+    let learned = proof(outputs, &changes);
+    assert_eq!(confirm(outputs, &changes(PROOF + 1), true), nothing(BTreeSet::new()));
+    learned
+}
+
 /// A whole proof, with what each run changes: what is learned by it.
 fn proof(outputs: &mut Outputs, changes: impl Fn(u32) -> Changes) -> BTreeSet<Habit> {
     assert_eq!(first(outputs, &changes(0)), Next::Repeat(changes(0)));
@@ -39,7 +55,7 @@ fn proof(outputs: &mut Outputs, changes: impl Fn(u32) -> Changes) -> BTreeSet<Ha
         assert_eq!(repeat(outputs, &changes(number)), Next::RepeatAfterRest(changes(number)));
     }
     let verdict = run(outputs, &changes(PROOF), true);
-    assert_eq!(verdict.next, Next::Nothing);
+    assert_eq!(verdict.next, Next::Confirm);
     verdict.learned
 }
 
@@ -78,7 +94,7 @@ fn a_file_that_was_there_outdates_two_runs_or_all_if_it_has_ever_changed_at_rest
 fn what_each_repeat_of_a_proof_writes_starts_nothing_any_more() {
     let mut outputs = Outputs::default();
     let stamp = written(&["stamp"]);
-    assert_eq!(proof(&mut outputs, |_| stamp.clone()), writes(&["stamp"]));
+    assert_eq!(sure(&mut outputs, |_| stamp.clone()), writes(&["stamp"]));
     assert!(outputs.meanwhile(&stamp).outdating.is_empty());
     assert_eq!(run(&mut outputs, &stamp, false).learned, BTreeSet::new(), "it is known");
     let more = written(&["stamp", "a.c"]);
@@ -98,7 +114,7 @@ fn a_file_that_one_repeat_leaves_alone_is_no_output_however_often_it_changed() {
     }
     // The last one: nobody saves any more.
     let verdict = run(&mut outputs, &written(&["stamp"]), true);
-    assert_eq!((verdict.learned, verdict.next), (writes(&["stamp"]), Next::Nothing));
+    assert_eq!((verdict.learned, verdict.next), (writes(&["stamp"]), Next::Confirm));
     assert_eq!(first(&mut outputs, &both), Next::Repeat(written(&["a.c"])));
 }
 
@@ -106,12 +122,42 @@ fn a_file_that_one_repeat_leaves_alone_is_no_output_however_often_it_changed() {
 fn a_run_that_does_well_without_it_takes_a_habit_back() {
     let mut outputs = Outputs::default();
     let two = written(&["a.c", "stamp"]);
-    assert_eq!(proof(&mut outputs, |_| two.clone()), writes(&["a.c", "stamp"]));
-    let fails = Ran { repeat: false, well: false };
+    assert_eq!(sure(&mut outputs, |_| two.clone()), writes(&["a.c", "stamp"]));
+    let fails = Ran { kind: Kind::Change, well: false };
     assert_eq!(outputs.done(&Changes::default(), fails).taken_back, BTreeSet::new(), "it came to nothing");
     let verdict = run(&mut outputs, &written(&["stamp"]), false);
     assert_eq!((verdict.taken_back, verdict.next), (writes(&["a.c"]), Next::Nothing));
     assert_eq!(first(&mut outputs, &two), Next::Repeat(written(&["a.c"])));
+}
+
+#[test]
+fn a_confirmation_that_does_without_takes_the_habit_back_and_has_built_what_was_saved() {
+    let mut outputs = Outputs::default();
+    let both = written(&["a.c", "stamp"]);
+    assert_eq!(proof(&mut outputs, |_| both.clone()), writes(&["a.c", "stamp"]));
+    assert_eq!(confirm(&mut outputs, &written(&["stamp"]), true), nothing(writes(&["a.c"])));
+    assert_eq!(first(&mut outputs, &both), Next::Repeat(written(&["a.c"])), "the other one stands");
+    assert_eq!(repeat(&mut outputs, &written(&["stamp"])), Next::Nothing);
+}
+
+#[test]
+fn a_confirmation_is_due_after_each_run_in_which_the_habit_was_in_use_until_one_has_done_it() {
+    let mut outputs = Outputs::default();
+    let stamp = written(&["stamp"]);
+    proof(&mut outputs, |_| stamp.clone());
+    // Somebody has changed something in the rest.
+    outputs.changed_at_rest(&written(&["a.c"]));
+    assert_eq!(first(&mut outputs, &stamp), Next::Confirm);
+    // It fails before it comes to that: nothing was taken for its own.
+    assert_eq!(confirm(&mut outputs, &Changes::default(), false), nothing(BTreeSet::new()));
+    assert_eq!(first(&mut outputs, &stamp), Next::Confirm);
+    // Somebody saves in it.
+    let more = written(&["a.c", "stamp"]);
+    assert_eq!(confirm(&mut outputs, &more, true).next, Next::RepeatAfterRest(written(&["a.c"])));
+    assert_eq!(repeat(&mut outputs, &stamp), Next::Nothing, "it is sure");
+    // Written at rest: forgotten, and to be confirmed again.
+    outputs.changed_at_rest(&stamp);
+    assert_eq!(proof(&mut outputs, |_| stamp.clone()), writes(&["stamp"]));
 }
 
 #[test]
@@ -131,7 +177,7 @@ fn a_change_of_somebody_else_in_between_begins_the_proof_again() {
 fn outputs_with_a_new_name_each_time_are_known_by_their_folder_and_their_number() {
     let mut outputs = Outputs::default();
     let named = |run: u32| changes(&[&format!("out/app-{run}.js"), &format!("out/{run}/map")], &[]);
-    let learned = proof(&mut outputs, named);
+    let learned = sure(&mut outputs, named);
     assert_eq!(learned, BTreeSet::from([Habit::Adds("out".into())]));
     assert_eq!(first(&mut outputs, &named(9)), Next::Nothing);
     // One more than usual may be somebody else's; so may a change of what was there.
@@ -141,7 +187,7 @@ fn outputs_with_a_new_name_each_time_are_known_by_their_folder_and_their_number(
     let index = changes(&["out/app-12.js", "out/12/map"], &["out/index.html"]);
     assert_eq!(first(&mut outputs, &index), Next::Repeat(written(&["out/index.html"])));
     // When it fails, it makes none: the two new files are somebody else's.
-    let fails = Ran { repeat: false, well: false };
+    let fails = Ran { kind: Kind::Change, well: false };
     assert_eq!(outputs.done(&named(13), fails).next, Next::Repeat(named(13)));
 }
 
@@ -153,7 +199,7 @@ fn what_comes_and_goes_under_new_names_is_known_by_both() {
         Changes { removed, ..changes(&[&format!("out/{}", run + 1)], &[]) }
     };
     let both = BTreeSet::from([Habit::Adds("out".into()), Habit::Removes("out".into())]);
-    assert_eq!(proof(&mut outputs, renamed), both);
+    assert_eq!(sure(&mut outputs, renamed), both);
     assert_eq!(first(&mut outputs, &renamed(9)), Next::Nothing);
 }
 

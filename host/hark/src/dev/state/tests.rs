@@ -27,8 +27,12 @@ fn shown(machine: &Machine) -> String {
     };
     let names: Vec<String> =
         cause.iter().flat_map(|cause| cause.changes.paths()).map(|path| path.display().to_string()).collect();
-    let own = if cause.is_some_and(|cause| cause.repeat) { " own" } else { "" };
-    format!("{name} {}{own}", names.join("+")).trim_end().to_owned()
+    let own = match cause.map(|cause| cause.kind) {
+        Some(Kind::Repeat) => " own",
+        Some(Kind::Confirmation) => " to confirm",
+        Some(Kind::Change) | None => "",
+    };
+    format!("{}{own}", format!("{name} {}", names.join("+")).trim_end())
 }
 
 /// Each step with the action and the state that must follow.
@@ -42,7 +46,7 @@ fn check(steps: Vec<(Input, Action, &str)>) {
 
 use Action::{Doubt, End, EndOutdated, EndOverdue, LetFinish, Look, Nothing, Start};
 use Input::{Begin, Doubtful, Ended, Looked, Overdue, Rested, Stop, Turn};
-use Next::{GiveUp, Repeat, RepeatAfterRest};
+use Next::{Confirm, GiveUp, Repeat, RepeatAfterRest};
 
 #[test]
 fn a_build_runs_at_the_start_and_when_its_sources_change() {
@@ -164,6 +168,28 @@ fn a_repeat_waits_for_a_rest_and_what_changes_in_it_is_somebody_elses() {
     ]);
     then(vec![(changed("a"), Nothing, "due a+out"), (Turn, Start, "running a+out")]);
     then(vec![(Stop, Nothing, "stopped"), (Rested, Nothing, "stopped")]);
+}
+
+#[test]
+fn a_confirmation_waits_for_a_rest_and_stays_one_when_it_is_outdated() {
+    check(vec![
+        (Begin, Nothing, "due"),
+        (Turn, Start, "running"),
+        (Ended, Look, "over"),
+        (Looked(Confirm), Nothing, "resting to confirm"),
+        (changed("a"), Nothing, "due a"),
+        (Turn, Start, "running a"),
+        (Ended, Look, "over a"),
+        (Looked(Confirm), Nothing, "resting to confirm"),
+        (Rested, Nothing, "due to confirm"),
+        (Turn, Start, "running to confirm"),
+        (changed("a"), EndOutdated(changes("a")), "ending a to confirm"),
+        (Ended, Look, "over early a to confirm"),
+        (Looked(Next::Nothing), Nothing, "due a to confirm"),
+        (Turn, Start, "running a to confirm"),
+        (Ended, Look, "over a to confirm"),
+        (Looked(Next::Nothing), Nothing, "idle"),
+    ]);
 }
 
 #[test]
