@@ -94,7 +94,7 @@ pub(super) fn file(path: &Path) -> Result<File, Untrusted> {
     Ok(File::from(file))
 }
 
-/// Closes the folder to others, if it is ours; what lies in it is for [`file`] to judge.
+/// Closes the folder to others, if it is ours; what lies in it is for [`file()`] to judge.
 ///
 /// # Errors
 /// It is not there, or is not ours.
