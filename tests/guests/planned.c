@@ -7,7 +7,7 @@
  *   keep | replay            what it proposes for a reload
  *   concurrency N            instances that it proposes
  *   refuse | break           `describe` fails, or traps
- *   linger N                 `describe` takes N tenths of a thousand million steps, and says `has lingered` then
+ *   linger N                 `describe` says `lingers`, takes N tenths of a thousand million steps, and says `has lingered`
  *   watch NAME KIND          subscribes to a kind of v1
  *   namespace NAME           of the subscription before, as all that follows
  *   labels SELECTOR
@@ -109,6 +109,8 @@ static void propose(hark_description *ret, hark_slice key, hark_slice rest) {
 }
 
 static void linger(uint32_t tenths) {
+    hark_line before = {0};
+    hark_log(HARK_PLUGIN_LOG_LEVEL_INFO, hark_add(&before, "lingers"));
     for (uint32_t tenth = 0; tenth < tenths; tenth++) {
         for (volatile uint32_t step = 0; step < 100000000; step++) continue;
     }
