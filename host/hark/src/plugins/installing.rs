@@ -54,13 +54,12 @@ impl Manager {
                 return self.install(&plugin, *version, ahead, provenance, timings);
             }
             Preparation::Same { hash } => {
-                let is_other = slot.trial.found(&hash);
                 let same = slot.same(hash, &config);
                 // Nobody noticed a change if it was only looked at once more.
                 if !same.once_more {
                     self.reloads.count(Reload::Unchanged);
                 }
-                if same.good_again || is_other {
+                if same.good_again {
                     self.output.news(&plugin, LogLevel::Info, "its file is good again");
                 }
                 if same.refused_again {

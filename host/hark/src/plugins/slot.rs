@@ -208,13 +208,14 @@ impl Slot {
     pub(crate) fn same(&mut self, hash: ContentHash, config: &PluginConfig) -> Same {
         let once_more = self.tries.is_looking_once_more();
         self.tries.answered();
+        let rolled_back_no_more = self.trial.found(&hash);
         let refused = self.refused.as_ref().is_some_and(|(content, with)| *content == hash && with == config);
         let is_over = |refusal: &mut Refusal| !refused || refusal.hash != Some(hash);
         let was_refused = self.refusal.take_if(is_over).is_some();
         // What was rolled back is known too, and no good.
         let rolled_back = self.trial.rolled_back().is_some_and(|it| it.hash == hash);
-        let (good_again, refused_again) = (was_refused && !rolled_back, was_refused && rolled_back);
-        Same { once_more, good_again, refused_again }
+        let good_again = rolled_back_no_more || (was_refused && !rolled_back);
+        Same { once_more, good_again, refused_again: was_refused && rolled_back }
     }
 
     /// What was read had changed meanwhile: the next look will say so. If it does not, it is tried again soon.
