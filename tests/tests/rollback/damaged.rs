@@ -14,11 +14,7 @@ const ON: &str = "rollback = true\nlimits = { max_attempts = 1 }";
 
 /// Rolls `p` back, and ends the host.
 async fn roll_back(stage: &Stage<'_>) -> Result<()> {
-    stage.create(&["a", "b"]).await?;
-    let mut hark = stage.host(&[("p", GOOD)])?;
-    answers(&hark, "p", 2).await;
-    hark.save("p", &fixture(BAD))?;
-    stands(&hark, "p", "rolled-back", GOOD).await;
+    let mut hark = stage.rolled_back().await?;
     hark.signal("TERM")?;
     ensure!(hark.ends().await?.success(), "{}", hark.state());
     Ok(())

@@ -12,13 +12,9 @@ use super::stage::*;
 
 const ON: &str = "rollback = true\nlimits = { max_attempts = 1 }";
 
-/// A host whose `p` was rolled back.
+/// A host whose `p` was rolled back, which is written down.
 async fn rolled_back(stage: &Stage<'_>) -> Result<Hark> {
-    stage.create(&["a", "b"]).await?;
-    let hark = stage.host(&[("p", GOOD)])?;
-    answers(&hark, "p", 2).await;
-    hark.save("p", &fixture(BAD))?;
-    stands(&hark, "p", "rolled-back", GOOD).await;
+    let hark = stage.rolled_back().await?;
     stage.writes(&hark, GOOD, Some(BAD)).await;
     Ok(hark)
 }

@@ -48,6 +48,16 @@ impl<'a> Stage<'a> {
         setup.run(self.cluster.kubeconfig())
     }
 
+    /// A host with two objects, whose `p` was rolled back.
+    pub(crate) async fn rolled_back(&self) -> Result<Hark> {
+        self.create(&["a", "b"]).await?;
+        let hark = self.host(&[("p", GOOD)])?;
+        answers(&hark, "p", 2).await;
+        hark.save("p", &fixture(BAD))?;
+        stands(&hark, "p", "rolled-back", GOOD).await;
+        Ok(hark)
+    }
+
     /// Creates objects, and gives what is to be told of them: key and version.
     pub(crate) async fn create(&self, names: &[&str]) -> Result<Vec<(String, String)>> {
         let mut told = Vec::new();

@@ -172,11 +172,7 @@ async fn a_build_saved_during_a_trial_is_tried_itself_and_what_is_gone_back_to_w
 async fn what_was_rolled_back_stays_refused_until_the_file_has_other_content() -> Result<()> {
     run(Kind::Embedded, async |cluster| {
         let stage = Stage::new(cluster, ONE_ATTEMPT)?;
-        stage.create(&["a", "b"]).await?;
-        let hark = stage.host(&[("p", GOOD)])?;
-        answers(&hark, "p", 2).await;
-        hark.save("p", &fixture(BAD))?;
-        stands(&hark, "p", "rolled-back", GOOD).await;
+        let hark = stage.rolled_back().await?;
         // The same content again, and other settings: the good one goes on, with them.
         hark.save("p", &fixture(BAD))?;
         let config = stage.config("[plugins.p]\nsettings = { colour = \"red\" }");
@@ -228,11 +224,7 @@ async fn what_was_rolled_back_stays_refused_until_the_file_has_other_content() -
 async fn a_broken_or_half_written_file_ends_no_refusal() -> Result<()> {
     run(Kind::Embedded, async |cluster| {
         let stage = Stage::new(cluster, ONE_ATTEMPT)?;
-        stage.create(&["a", "b"]).await?;
-        let hark = stage.host(&[("p", GOOD)])?;
-        answers(&hark, "p", 2).await;
-        hark.save("p", &fixture(BAD))?;
-        stands(&hark, "p", "rolled-back", GOOD).await;
+        let hark = stage.rolled_back().await?;
         let refuses = async |content: &[u8]| {
             std::fs::write(hark.plugin_path("p"), content).expect("written");
             let sha256 = serde_json::Value::from(hark_tests::guests::sha256(content));
