@@ -161,6 +161,20 @@ impl Stage {
         self.is_as_expected().await;
     }
 
+    /// Writes the second build in place and renames the third over it: each must take over, once.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub async fn reloads_in_either_way(&mut self) -> Result<()> {
+        std::fs::write(self.subject(), build(2))?;
+        self.reloads(&build(2)).await;
+        let new = self.beside("new");
+        std::fs::write(&new, build(3))?;
+        std::fs::rename(&new, self.subject())?;
+        self.reloads(&build(3)).await;
+        Ok(())
+    }
+
     /// A new version of the subject must take over, once, with the same content and another configuration.
     pub async fn is_configured_anew(&mut self) {
         self.expected.is_configured_anew();

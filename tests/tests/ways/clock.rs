@@ -35,12 +35,7 @@ async fn the_clock_set_back(run: Run) -> Result<()> {
 async fn saved_after(run: Run, seconds: i64) -> Result<()> {
     let mut stage = start(run).await?;
     set(&stage, seconds)?;
-    fs::write(stage.subject(), build(2))?;
-    stage.reloads(&build(2)).await;
-    let new = stage.beside("new");
-    fs::write(&new, build(3))?;
-    fs::rename(&new, stage.subject())?;
-    stage.reloads(&build(3)).await;
+    stage.reloads_in_either_way().await?;
     goes_by(&stage, seconds)?;
     stage.ends().await
 }
